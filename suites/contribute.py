@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,13 +39,13 @@ def obstacles() -> Iterator[str]:
         return
     revision = machine.revision()
     if not contribution.COMMIT.fullmatch(revision):
-        yield f"revision must be a commit without changes, got {revision}: commit or stash them"
+        yield f"revision must be a commit without changes, got {revision}: use a fresh clone"
     for name in registry.chosen([]):
         version, wanted = registry.describe(name).version, contribution.pinned(name)
         if None not in (version, wanted) and version != wanted:
             yield f"version of {name} must be the pinned one, {wanted}, got {version}: run make clean, then this again"
     battery = psutil.sensors_battery()
-    if battery and not battery.power_plugged:
+    if battery and battery.power_plugged is False:  # None: not known
         yield "power must come from the mains, got the battery: processors are slower with it"
     times = psutil.cpu_times_percent(LOOK_SECONDS)
     busy = 100 - times.idle - getattr(times, "iowait", 0.0)
@@ -54,15 +55,26 @@ def obstacles() -> Iterator[str]:
 
 def anonymous(text: str) -> str:
     """Return a message without the home folder, and without the names of the user and of the machine."""
-    text = text.replace(str(Path.home()), "~")
-    for name, instead in ((getpass.getuser(), "user"), (os.uname().nodename, "host")):
-        if name and name not in COMMON:
-            text = re.sub(rf"\b{re.escape(name)}\b", instead, text)
+    for name, instead in _private():
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", instead, text)
     return text
 
 
+def _private() -> Iterator[tuple[str, str]]:
+    """Yield what says who measured, and what is written instead, the longest name of a thing first."""
+    with suppress(RuntimeError):  # HOME is not set, and the user has no entry in the password database
+        home = str(Path.home())
+        if home != "/":
+            yield home, "~"
+    host = os.uname().nodename
+    names = [(host, "host"), (host.partition(".")[0], "host")]
+    with suppress(KeyError, OSError):  # likewise
+        names.insert(0, (getpass.getuser(), "user"))
+    yield from ((name, instead) for name, instead in names if name and name not in COMMON)
+
+
 def write(measured: Path, folder: Path = MACHINES) -> list[str]:
-    """Write the record of this run to `folder`, and return what is wrong with it; nothing is written then."""
+    """Write the record of this run to `folder`, or return what is wrong with it."""
     record = load(measured)
     for cell in record.records:  # these quote the system's messages
         cell.reason, cell.seen = cell.reason and anonymous(cell.reason), cell.seen and anonymous(cell.seen)
@@ -87,8 +99,8 @@ def main() -> int:
         return 2
     measured = RUNS / time.strftime(f"bench-{contribution.PROFILE}-%Y%m%dT%H%M%SZ.json", time.gmtime())
     status = run.main([*OPTIONS, "--out", str(measured)])
-    if status not in (0, 1):  # 1: a buffer of this project failed, which is a figure, too
-        return status
+    if status not in (0, 1) or not measured.exists():  # 1: a buffer of this project failed, which is a figure, too
+        return status or 1
     wrong = write(measured)
     for line in wrong:
         print(f"{measured} cannot be sent: {line}", file=sys.stderr)

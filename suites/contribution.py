@@ -1,22 +1,25 @@
-"""Check records that others contribute:  python -m suites.contribution RECORD.json ...
+"""Check records that others contribute:  python -m suites.contribution RECORD.json ... [--base REVISION]
 
 Prints what is wrong with each record, and exits with 1 if anything is. docs/contribute.md says what a record must be.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from adapters import environments, registry
 from results import BadRecord, Run, frames, load
+from results.verdicts import ENOUGH
 
 PROFILE, MINUTES = "quick", 18
 OPTIONS = ("--profile", PROFILE, "--minutes", str(MINUTES))
 COMMAND = " ".join(["python", "-m", "suites.run", *OPTIONS])
-NEEDED = ("throughput", "integrity", "conformance", "control")  # suites
+NEEDED = ("throughput", "integrity", "conformance")  # suites
 LARGEST = 2_000_000  # bytes
 COMMIT = re.compile(r"[0-9a-f]{40}")
 PRIVATE = re.compile(r"/(?:home|Users|root)/[\w.-]+")  # a folder with a person's name
@@ -45,10 +48,10 @@ def faults(path: Path) -> list[str]:
         (is_named_so, f"file name must be {wanted}, got {path.name}"),
         (size <= LARGEST, f"size must be at most {LARGEST:,} bytes, got {size:,}"),
         (run.command == COMMAND, f"command must be that of make contribute, {COMMAND}, got {run.command}"),
-        (run.is_whole, "the run must have ended by itself, and it was interrupted"),
+        (run.is_whole, "run must be complete, got one that was interrupted"),
         (COMMIT.fullmatch(run.revision), f"revision must be a commit without changes, got {run.revision}"),
-        (not private, f"the record must name no person's folder, got {private and private.group()}"),
-        *((suite in measured, f"{suite} must have a figure, and has none") for suite in NEEDED),
+        (not private, f"record must name no person's folder, got {private and private.group()}"),
+        *((suite in measured, f"{suite} must have a figure, got none") for suite in NEEDED),
     ]
     return [*(said for holds, said in rules if not holds), *control_faults(run)]
 
@@ -56,12 +59,23 @@ def faults(path: Path) -> list[str]:
 def control_faults(run: Run) -> list[str]:
     """Return how the control of the machine failed: two sides that are the same must not differ."""
     found = frames.control(frames.table({"record": run}))
+    blocks = min(found["launches"], default=0)
+    if blocks < ENOUGH:
+        return [f"control must have both sides in at least {ENOUGH} blocks, got {blocks}: measure again"]
     return [
         f"control must contain 1, got {each.low:.3f} to {each.high:.3f}: the machine did other work, or became slower; "
         "measure again"
         for each in found.itertuples()
         if not each.low <= 1 <= each.high
     ]
+
+
+def commit_faults(run: Run, base: str) -> list[str]:
+    """Return whether the measured code is not that of a commit of this project, one that `base` contains."""
+    known = subprocess.run(
+        ["git", "merge-base", "--is-ancestor", run.revision, base], cwd=environments.CHECKOUT, capture_output=True
+    )
+    return [] if known.returncode == 0 else [f"revision must be a commit of {base}, got {run.revision}"]
 
 
 def version_faults(run: Run) -> list[str]:
@@ -84,16 +98,23 @@ def pinned(name: str) -> str | None:
     return found.group(1) if found else None
 
 
-def main(paths: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.contribution", description="Check contributed records.")
+    parser.add_argument("records", nargs="+", type=Path, metavar="RECORD.json")
+    parser.add_argument("--base", metavar="REVISION", help="a commit that contains the measured ones")
+    options = parser.parse_args(arguments)
     wrong = 0
-    for path in map(Path, paths):
-        said = faults(path) or version_faults(load(path))
+    for path in options.records:
+        said = faults(path)
+        if not said:
+            run = load(path)
+            said = [*version_faults(run), *(commit_faults(run, options.base) if options.base else [])]
         wrong += bool(said)
         for line in said:
             print(f"{path}: {line}", file=sys.stderr)
-    print(f"{len(paths) - wrong} of {len(paths)} records can be taken")
+    print(f"{len(options.records) - wrong} of {len(options.records)} records are valid")
     return int(wrong > 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
