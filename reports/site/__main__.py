@@ -17,12 +17,16 @@ from reports.site.data import payload
 from reports.site.lookup import lookup
 from reports.site.replication import Replication, replications
 from results import MACHINES, REFERENCE, RUNS, BadRecord, Run, load
+from results.words import counted
 
 FOLDERS = (REFERENCE, MACHINES, RUNS)
 
 
 def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
-    """Return the runs, the newest first, and what is wrong with each file that could not be read."""
+    """Return the runs, the newest first, and what is wrong with each file that could not be read.
+
+    Of a run that is in two files, as one that was contributed is on the machine that measured it, the first counts.
+    """
     runs: dict[str, Run] = {}
     bad = []
     for path in paths:
@@ -31,9 +35,12 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
         except BadRecord as error:
             bad.append(f"{path.name}: {str(error).removeprefix(f'{path}: ')}")
             continue
+        is_known = any((run.started, run.machine) == (other.started, other.machine) for other in runs.values())
+        if run.kind != "bench" or is_known:
+            continue
         if path.stem in runs:
             bad.append(f"{path.name}: another record has this name")
-        elif run.kind == "bench":
+        else:
             runs[path.stem] = run
     return dict(sorted(runs.items(), key=lambda item: item[1].started, reverse=True)), bad
 
@@ -60,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     contributed = [name for name in runs if (MACHINES / f"{name}.json").exists()]
     options.out.write_text(page(payload(runs, bad), replications(runs, contributed)), encoding="utf-8")
-    print(f"{len(runs)} records, {options.out.stat().st_size / 1e6:.1f} MB: {options.out}")
+    print(f"{counted(len(runs), 'record')}, {options.out.stat().st_size / 1e6:.1f} MB: {options.out}")
     return 0
 
 

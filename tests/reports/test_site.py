@@ -316,7 +316,7 @@ def test_files_that_cannot_be_shown_are_named_and_the_others_are_shown(tmp_path,
     newer = json.loads(good.read_text(encoding="utf-8")) | {"schema": "replaybench-run-2"}
     (tmp_path / "newer.json").write_text(json.dumps(newer), encoding="utf-8")
     (tmp_path / "damaged.json").write_text(good.read_text(encoding="utf-8")[:500], encoding="utf-8")
-    shutil.copy(good, tmp_path / good.name)
+    save(tmp_path / good.name, replace(load(good), started="2026-01-01T00:00:00Z"))
     out = tmp_path / "site.html"
     files = [good, tmp_path / "newer.json", tmp_path / "damaged.json", tmp_path / good.name]
     assert site.main([*map(str, files), "--out", str(out)]) == 0
@@ -406,3 +406,14 @@ def test_the_page_says_of_contributed_records_alone_whether_they_were_replicated
     monkeypatch.setattr(site, "MACHINES", tmp_path / "nowhere")
     assert site.main([*files, "--out", str(out)]) == 0
     assert "within its intervals" not in out.read_text(encoding="utf-8")
+
+
+def test_a_run_that_is_in_two_files_is_shown_once_and_replicates_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(site, "MACHINES", tmp_path)
+    (run,) = run_of("theirs", "2026-11-20T06:30:00Z").values()
+    for name in ("theirs", "bench-quick"):
+        save(tmp_path / f"{name}.json", run)
+    out = tmp_path / "site.html"
+    assert site.main([str(tmp_path / f"{name}.json") for name in ("theirs", "bench-quick")] + ["--out", str(out)]) == 0
+    assert capsys.readouterr().out.startswith("1 record, ")
+    assert "<td>not yet</td>" in out.read_text(encoding="utf-8")
