@@ -78,7 +78,8 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_installed")
-def test_a_peer_that_is_not_installed_has_a_reason() -> None:
+def test_a_peer_that_is_not_installed_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapters.base, "sys", SimpleNamespace(version_info=(3, 11, 0)))  # for which there are wheels
     assert describe("rllib").reason == "ray is not installed"
     assert describe("rllib").features
     assert describe("baselines-style").version == "in this project"

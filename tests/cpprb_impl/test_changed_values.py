@@ -328,6 +328,7 @@ def test_steps_of_a_usual_environment_cause_no_warning(dtype):
 STRUCT = np.dtype([("a", "u1"), ("b", "f4")])
 NESTED = np.dtype([("a", "u1"), ("b", [("c", "i1", 2), ("d", "U2")])])
 WIDE_STRUCT = [("a", "i4"), ("b", "f8")]
+TOO_LONG = (OverflowError, ValueError)  # by NumPy's version
 TIMES = np.array(["2024-01-01T23:59:59"], "M8[ns]")
 NO_TIME = np.array(["NaT"], "M8[s]")
 
@@ -361,7 +362,7 @@ NO_TIME = np.array(["NaT"], "M8[s]")
         ("m8[s]", np.array([1999], "m8[ms]"), ValueError),
         ("m8[s]", [datetime.timedelta(seconds=1.5), None], ValueError),
         ("m8[s]", np.array([datetime.timedelta(seconds=1.5)]), ValueError),
-        ("m8[ns]", np.array([2**50], "m8[s]"), ValueError),
+        ("m8[ns]", np.array([2**50], "m8[s]"), TOO_LONG),
         ("m8[s]", np.array([1.7]), UserWarning),
         ("m8[s]", np.array([np.inf]), ValueError),
         ("m8[s]", np.array([2**63], "u8"), OverflowError),
@@ -389,7 +390,7 @@ NO_TIME = np.array(["NaT"], "M8[s]")
 def test_what_is_no_number_is_not_changed_to_fit(field, value, wanted):
     buffer = ReplayBuffer(4, {"x": {"dtype": field}})
     outcome, says = outcome_of(buffer, value)
-    assert outcome is wanted, says
+    assert outcome in (wanted if isinstance(wanted, tuple) else (wanted,)), says
     assert says.startswith("x"), says
     assert buffer.get_stored_size() == (wanted is UserWarning)
 

@@ -76,4 +76,5 @@ def test_a_build_for_another_python_is_named(sources):
 
 def test_another_missing_module_keeps_its_name(sources):
     (sources / "cpprb_impl" / "_native.py").write_text("import no_such_module")
-    assert import_from(sources, "cpprb_impl") == "ModuleNotFoundError: No module named 'no_such_module'"
+    error = import_from(sources, "cpprb_impl").partition(".")[0]  # Python 3.15 adds a hint
+    assert error == "ModuleNotFoundError: No module named 'no_such_module'"

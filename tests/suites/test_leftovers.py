@@ -77,7 +77,7 @@ def test_a_semaphore_that_a_stranger_has_is_not_cleared_away(tmp_path):
 #: Makes a file named like a segment of our buffer, says so, and waits to be killed.
 MAKER = """
 import fcntl, os, time
-with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb") as file:
+with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb", buffering=0) as file:
     fcntl.flock(file, fcntl.LOCK_SH)
     file.write(bytes(8192))
     print("made", flush=True)

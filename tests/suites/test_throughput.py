@@ -16,6 +16,7 @@ from suites.runner.timing import Stopwatch
 from suites.throughput import measure
 from suites.throughput.spec import SUITE
 from suites.throughput.tasks import Job, Task
+from tests.suites.conftest import needs_atari
 from tests.suites.test_driver import a_run
 
 BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput", "--seconds=0.01")
@@ -111,7 +112,12 @@ def test_a_launch_loads_the_recording_once(monkeypatch, tmp_path):
             "CartPole-v1/slices",
             {**dict.fromkeys(["add", "sample"], "stable-baselines3 stores"), "prioritized": "has no priorities"},
         ),
-        ("baselines-style", "ALE/Seaquest-v5", dict.fromkeys(["compressed_add", "compressed_sample"], "compression")),
+        pytest.param(
+            "baselines-style",
+            "ALE/Seaquest-v5",
+            dict.fromkeys(["compressed_add", "compressed_sample"], "compression"),
+            marks=needs_atari,
+        ),
         ("stable-baselines3", "CartPole-v1", {"prioritized": "has no priorities", "learner_step": "no priorities"}),
     ],
 )
