@@ -23,6 +23,7 @@ import psutil
 
 from adapters import registry
 from results import MACHINES, RUNS, load, machine, save
+from results.verdicts import REFERENCE
 from suites import contribution, run
 from suites.contribution import OPTIONS
 
@@ -40,6 +41,8 @@ def obstacles() -> Iterator[str]:
     revision = machine.revision()
     if not contribution.COMMIT.fullmatch(revision):
         yield f"revision must be a commit without changes, got {revision}: use a fresh clone"
+    if reason := registry.describe(REFERENCE).reason:
+        yield f"{REFERENCE} must be installed, since ratios are to it: {reason}; name another Python with PYTHON=..."
     for name in registry.chosen([]):
         version, wanted = registry.describe(name).version, contribution.pinned(name)
         if None not in (version, wanted) and version != wanted:

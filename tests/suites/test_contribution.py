@@ -223,6 +223,15 @@ def test_a_record_that_would_not_be_taken_is_not_written(put, tmp_path):
     assert "control must contain 1" in said and not list(tmp_path.glob("machines/*"))
 
 
+def described(monkeypatch, versions, reason=None):
+    """Make these versions the installed ones; `reason`: why cpprb is not installed."""
+    monkeypatch.setattr(
+        contribute.registry,
+        "describe",
+        lambda name: SimpleNamespace(version=versions[name], reason=reason if name == "cpprb" else None),
+    )
+
+
 @pytest.fixture
 def quiet(monkeypatch):
     """A machine that can be measured."""
@@ -230,6 +239,7 @@ def quiet(monkeypatch):
     monkeypatch.setattr(contribute.psutil, "sensors_battery", lambda: None)
     monkeypatch.setattr(contribute.psutil, "cpu_times_percent", lambda _: SimpleNamespace(idle=95.0, iowait=1.0))
     monkeypatch.delenv("REPLAYBENCH_ADAPTER", raising=False)
+    described(monkeypatch, {name: contribution.pinned(name) for name in registry.chosen([])})
 
 
 @pytest.mark.parametrize("battery", [None, SimpleNamespace(power_plugged=True), SimpleNamespace(power_plugged=None)])
@@ -258,8 +268,12 @@ def test_a_quiet_machine_is_measured(quiet, monkeypatch, battery):
             "revision must be a commit without changes",
         ),
         "version": (
-            lambda patch: patch.setattr(contribution, "pinned", lambda name: "0.1" if name == "cpprb" else None),
-            f"version of cpprb must be the pinned one, 0.1, got {contribution.pinned('cpprb')}",
+            lambda patch: described(patch, {"cpprb": "10.7.1"} | dict.fromkeys(set(registry.chosen([])) - {"cpprb"})),
+            f"version of cpprb must be the pinned one, {contribution.pinned('cpprb')}, got 10.7.1",
+        ),
+        "no reference": (
+            lambda patch: described(patch, dict.fromkeys(registry.chosen([])), reason="cpprb has wheels up to 3.12"),
+            "cpprb must be installed, since ratios are to it: cpprb has wheels up to 3.12",
         ),
         "adapter": (
             lambda patch: patch.setenv("REPLAYBENCH_ADAPTER", "mine.py"),
