@@ -11,16 +11,6 @@ from results.jobs import Job
 from results.suites import SUITES
 from results.verdicts import MATTERS
 
-LIMITS = (
-    "Each training ran on one thread. Memory was measured with random play, whose frames may compress better or worse "
-    "than those of a trained agent. Trainings of fewer than 10,000 steps learn little: they show the speed, and that "
-    "exact draws change nothing. Where a speed was measured in turns with the library's own buffer, the trainings are "
-    "shorter, and buffers at most a quarter full."
-)
-OUTCOMES = (
-    "Steps are the median of the trainings that reached the target; returns are the median of all, with an interval of "
-    "95%."
-)
 HEAD = (
     "| training | buffer | memory, B per transition | time in the buffer | speed of the training |",
     "|---|---|--:|--:|--:|",

@@ -20,7 +20,7 @@ from reports.tables import budget
 from results import Run
 from results.jobs import is_finding
 from results.machine import changed_since
-from results.suites import SUITES, Kind
+from results.suites import SUITES, Kind, suite_of
 
 #: What the run is called where figures are looked up.
 THIS = "this run"
@@ -42,7 +42,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "heat": heat_map(context),
         "heat_key": shades.KEY,
         "variants": _variants(context),
-        "below": _below(context),
+        "below": worded("sentences.j2", "below", suites=_spoken_suites(context), has_records=bool(run.records)),
         "not_said": not_said(context),
         "left_out": budget.left_out(run),
         "unmeasured": unmeasured(run),
@@ -52,7 +52,7 @@ def page_of(run: Run) -> dict[str, Any]:
 
 
 def _title(context: Context) -> str:
-    figures = [each for each in context.run.records if each.ok and context.suite(each.suite).kind is not Kind.CHECKS]
+    figures = [each for each in context.run.records if each.ok and suite_of(each.suite).kind is not Kind.CHECKS]
     names = list(dict.fromkeys(each.workload for each in figures))
     what = "Base and head compared" if context.run.kind == "gate" else "Replay buffers compared"
     return f"{what} on {listed(names, most=3)}" if names else what
@@ -70,12 +70,9 @@ def _variants(context: Context) -> list[tuple[str, str]]:
     return [(peer.name, peer.usage) for peer in context.run.peers if "[" in peer.name and peer.name in shown]
 
 
-def _below(context: Context) -> str:
-    """Return a sentence for a page without an answer: which suites the run covers."""
-    suites = [context.suite(name).spoken for name in dict.fromkeys(job.suite for job in context.measured)]
-    if not suites:
-        return "This run has no figures, so there is no answer."
-    return f"This run covers only {listed(suites, most=len(suites))}: see all figures, below."
+def _spoken_suites(context: Context) -> list[str]:
+    """Return the names of the suites that the run covers."""
+    return [suite_of(name).spoken for name in dict.fromkeys(job.suite for job in context.measured)]
 
 
 def _warnings(run: Run) -> list[str]:

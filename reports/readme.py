@@ -133,7 +133,7 @@ def learners_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a table of the trainings with another library's learner."""
     for each in _in_order(found):
         if lines := learners_tables.table_lines(each.context):
-            return [*lines, f"{each.source} Intervals are those of 95%. {learners_tables.LIMITS}", ""]
+            return [*lines, each.source, ""]
     return []
 
 
@@ -142,7 +142,7 @@ def prioritized_lines(found: Mapping[str, Reference]) -> list[str]:
     lines = []
     for profile in PRIORITIZED:
         if profile in found and (table := learners_tables.outcome_lines(found[profile].context)):
-            lines += [*table, f"{found[profile].source} {learners_tables.OUTCOMES}", ""]
+            lines += [*table, found[profile].source, ""]
     return lines
 
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from reports.answer import shades
 from reports.figures.formatting import interval, listed, number, runnable, size, times
+from results.suites import suite_of
 from results.words import counted
 
 FOLDERS = [
@@ -41,6 +42,7 @@ def _environment(template: str) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals["suite_of"] = suite_of
     environment.filters.update(
         breakable=_breakable,
         cell=_markdown_cell,

@@ -9,7 +9,7 @@ from statistics import median
 from string import Formatter
 
 from results.record import Record, Run
-from results.suites import SUITES, Suite
+from results.suites import SUITES, Suite, suite_of
 
 
 @dataclass
@@ -62,12 +62,12 @@ def jobs_of(run: Run) -> list[Job]:
     order_of_peers = {peer.name: number for number, peer in enumerate(run.peers)}
     for job in jobs.values():
         job.cells = dict(sorted(job.cells.items(), key=lambda item: order_of_peers[item[0]]))
-        suite = SUITES.get(job.suite, Suite(job.suite))
-        job.label = _label(job, suite.benchmarks.get(job.benchmark, job.benchmark), list(jobs.values()))
+        template = suite_of(job.suite).labels.get(job.benchmark, job.benchmark)
+        job.label = _label(job, template, list(jobs.values()))
 
     suites = list(dict.fromkeys(record.suite for record in run.records))
     workloads = [workload.name for workload in run.workloads]
-    spoken_of = [(name, benchmark) for name, suite in SUITES.items() for benchmark in suite.benchmarks]
+    spoken_of = [(name, benchmark) for name, suite in SUITES.items() for benchmark in suite.labels]
     benchmarks = list(dict.fromkeys([*spoken_of, *((record.suite, record.benchmark) for record in run.records)]))
 
     def position(job: Job) -> tuple[object, ...]:
@@ -79,18 +79,28 @@ def jobs_of(run: Run) -> list[Job]:
 
 def _label(job: Job, template: str, jobs: list[Job]) -> str:
     """Return a label such as "add 100". Parameters without a place in it are named only if they are unusual."""
-    said = {name for _, name, _, _ in Formatter().parse(template) if name}
+    said = named_in(template)
     words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
     near = [other for other in jobs if (other.suite, other.workload) == (job.suite, job.workload)]
     alike = [other.params for other in near if other.benchmark == job.benchmark]
     words += [
-        f"{name} {value:,}" if type(value) is int else f"{name}={value}"
+        parameter_text(name, value)
         for name, value in job.params.items()
         if name not in said
         and any(params.get(name) != value for params in alike)
         and value != usual([other.params.get(name) for other in near])
     ]
     return ", ".join(words)
+
+
+def named_in(template: str) -> set[str]:
+    """Return the parameters that a benchmark's label contains."""
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
+
+
+def parameter_text(name: str, value: object) -> str:
+    """Return "capacity 100,000" or "lock=none"."""
+    return f"{name} {value:,}" if type(value) is int else f"{name}={value}"
 
 
 def usual(values: list[object]) -> object:

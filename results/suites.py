@@ -29,10 +29,10 @@ class Suite:
     spoken: str = ""  # its name in a sentence
     kind: Kind = Kind.RANKS
     reference: str = REFERENCE
-    #: benchmark -> its name, with parameters in braces, in this order; other benchmarks follow, under their own names.
-    benchmarks: Mapping[str, str] = field(default_factory=dict)
-    #: benchmark -> what its name means
-    explained: Mapping[str, str] = field(default_factory=dict)
+    #: benchmark -> its label, with parameters in braces, in this order; other benchmarks follow, under their own names.
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: benchmark -> what its label means, as a sentence
+    meanings: Mapping[str, str] = field(default_factory=dict)
     #: What was measured, in a few sentences.
     note: str = ""
     #: Benchmarks whose figures are counts; the suite's other figures are speeds.
@@ -46,11 +46,9 @@ class Suite:
 
 
 def _read(name: str, about: dict[str, object]) -> Suite:
-    named = {"labels": "benchmarks", "about": "explained"}
-    given = {named.get(key, key): value for key, value in about.items()}
-    if "kind" in given:
-        given["kind"] = Kind[str(given["kind"]).upper()]
-    return Suite(name, reference=REFERENCES.get(name, REFERENCE), **given)  # type: ignore[arg-type]
+    if "kind" in about:
+        about = about | {"kind": Kind[str(about["kind"]).upper()]}
+    return Suite(name, reference=REFERENCES.get(name, REFERENCE), **about)  # type: ignore[arg-type]
 
 
 #: name -> suite, in the order of the page
@@ -58,3 +56,8 @@ SUITES: dict[str, Suite] = {
     name: _read(name, about)
     for name, about in tomllib.loads(Path(__file__).with_name("suites.toml").read_text(encoding="utf-8")).items()
 }
+
+
+def suite_of(name: str) -> Suite:
+    """Return the suite of this name, with the defaults if the file does not list it."""
+    return SUITES.get(name) or Suite(name)

@@ -1,1 +1,1 @@
-"""The first screen: a sentence for each kind of reader, the heat map, the headlines."""
+"""The first screen: a sentence for each kind of reader, and the heat map."""

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.checks import Check, integrity
 from reports.checks.integrity import APEX, safety_of
-from reports.figures.crowds import is_scaling
 from reports.figures.formatting import listed
 from reports.figures.peers import base_name, keeps_references
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
 from reports.rendering import worded
+from reports.sections.crowds import is_scaling
 from reports.sections.section import Context
 from results import Run, Workload
 from results.jobs import Job
-from results.suites import SUITES
+from results.suites import SUITES, suite_of
 from results.words import counted
 
 
@@ -142,7 +142,7 @@ def _many_processes(context: Context) -> str:
     if len(sides) < 2:
         return ""
     suite = sides[0].suite
-    reference, safety = context.reference(context.suite(suite)), safety_of(context.run)
+    reference, safety = context.reference(suite_of(suite)), safety_of(context.run)
     sound, checked, unchecked = _sound(context, list(sides[1].measured))
     best = answer_among(sides[1], sound, reference)
     if best.winner is None:

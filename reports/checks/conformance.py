@@ -24,7 +24,7 @@ def failed_checks(run: Run) -> dict[str, list[str]]:
 
 def _name(check: str) -> str:
     """Return what a check is called, without the heading that it is under."""
-    return SUITE.benchmarks.get(check, check).rpartition(": ")[2]
+    return SUITE.labels.get(check, check).rpartition(": ")[2]
 
 
 def outcomes(run: Run) -> dict[str, Outcome]:

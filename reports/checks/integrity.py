@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.checks import Check, Outcome
+from reports.rendering import worded
 from results import Record, Run
 from results.suites import SUITES
-from results.words import counted
 
 if TYPE_CHECKING:
     from reports.sections.section import Context
@@ -87,7 +87,7 @@ def rows_checked(run: Run) -> dict[str, Outcome]:
 def _rows(records: Sequence[Record]) -> Outcome:
     broken = sum(record.status == "wrong" for record in records)
     if broken:
-        return Outcome(False, f"broken rows in {broken} of {counted(len(records), 'job')}")
+        return Outcome(False, worded("faults.j2", "broken_rows", broken=broken, jobs=len(records)))
     return Outcome(True if any(record.ok for record in records) else None)
 
 
@@ -95,11 +95,7 @@ def missing(context: Context) -> str:
     """Return why the page does not say which buffers are sound, or "" if it does."""
     if context.jobs_of(SUITE):
         return ""
-    return (
-        "The integrity suite was left out because of the time budget"
-        if SUITE.name in context.left_out_whole
-        else "This run does not include the integrity suite"
-    )
+    return worded("faults.j2", "unchecked", is_left_out=SUITE.name in context.left_out_whole)
 
 
 #: What an Ape-X run shows without this suite.

@@ -10,12 +10,12 @@ from typing import Any
 from reports import plots
 from reports.checks import integrity
 from reports.checks.integrity import Safety
-from reports.figures.crowds import crowding_note
 from reports.figures.formatting import TIMES, listed, number
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure
 from reports.plots import Picture
+from reports.sections.crowds import crowding_note
 from reports.sections.section import Context, Part, Section
 from results.jobs import Job, fastest_first
 from results.suites import SUITES

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from reports.figures.crowds import crowding_note, is_scaling
 from reports.figures.formatting import NOTHING, interval, scale_for
 from reports.figures.ranking import WITHIN, Answer, Standing, answers_of, standings
 from reports.figures.ratios import Ratio, figure_of
 from reports.figures.statistics import FEWEST_FOR_INTERVAL, Figure
 from reports.rendering import worded
+from reports.sections.crowds import crowding_note, is_scaling
 from reports.sections.section import Context, Part, Section
 from reports.tables import notes
 from results.jobs import Job
-from results.suites import Suite
+from results.suites import Suite, suite_of
 from results.verdicts import ENOUGH, MATTERS
 
 
@@ -54,7 +54,7 @@ class Fastest:
 
 
 def parts(context: Context) -> list[Part]:
-    rankings = [_ranking(context, context.suite(name), jobs) for name, jobs in context.ranking.items()]
+    rankings = [_ranking(context, suite_of(name), jobs) for name, jobs in context.ranking.items()]
     if not rankings:
         return []
     note = partial(worded, "fastest_notes.j2")

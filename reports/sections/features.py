@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from reports.figures.crowds import is_scaling
 from reports.figures.formatting import NOTHING
 from reports.figures.peers import evidence_of, without_evidence
+from reports.sections.crowds import is_scaling
 from reports.sections.section import Context, Part, Section
 from results import Peer, Run
 

@@ -10,13 +10,13 @@ from reports.figures.ratios import figure_of, ratio_of
 from reports.sections.section import Context, Part, Section
 from reports.tables import notes
 from reports.tables.cells import scale_of
-from results.jobs import Job, has_figure, usual
-from results.suites import Kind, Suite
+from results.jobs import Job, has_figure, named_in, parameter_text, usual
+from results.suites import Kind, Suite, suite_of
 
-#: Suites with a section of their own, whose figures would make hundreds of tables.
-TOLD_ELSEWHERE = ("apex", "learning", "learners", "control")
+#: Suites whose figures would make hundreds of tables, and are in a section of their own instead.
+WITH_OWN_SECTION = ("apex", "learning", "learners", "control")
 JOBS_A_TABLE = 6
-IN_NAMES = ("batch", "explorers")  # parameters that a job's name always has
+HAZARD = "! "
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ def parts(context: Context) -> list[Part]:
 
 
 def _all(context: Context) -> Iterator[WorkloadTables]:
-    shown = [job for job in context.measured if job.suite not in TOLD_ELSEWHERE]
+    shown = [job for job in context.measured if job.suite not in WITH_OWN_SECTION]
     for name, workload in dict.fromkeys((job.suite, job.workload) for job in shown):
-        suite, jobs = context.suite(name), [job for job in shown if (job.suite, job.workload) == (name, workload)]
+        suite, jobs = suite_of(name), [job for job in shown if (job.suite, job.workload) == (name, workload)]
         reference = None if suite.kind is Kind.CHECKS else context.reference(suite)
         groups = [jobs[start : start + JOBS_A_TABLE] for start in range(0, len(jobs), JOBS_A_TABLE)]
         tables = [_table(context, group, reference, suite) for group in groups]
@@ -55,19 +55,20 @@ def _all(context: Context) -> Iterator[WorkloadTables]:
             workload=workload,
             reference=reference,
             launches=launches_of(jobs),
-            common=", ".join(_common(jobs)),
-            meanings=[meaning for benchmark, meaning in suite.explained.items() if benchmark in benchmarks],
+            common=", ".join(_common(jobs, suite)),
+            meanings=[meaning for benchmark, meaning in suite.meanings.items() if benchmark in benchmarks],
             footnotes=[*notes.footnotes(context.run, jobs), *context.explained(names)],
             tables=tables,
         )
 
 
-def _common(jobs: Sequence[Job]) -> Iterator[str]:
+def _common(jobs: Sequence[Job], suite: Suite) -> Iterator[str]:
     """Yield the parameters that the jobs' names omit, with their usual values."""
-    for name in jobs[0].params:
+    for name in dict.fromkeys(name for job in jobs for name in job.params):
+        omitting = [job for job in jobs if name not in named_in(suite.labels.get(job.benchmark, ""))]
         value = usual([job.params.get(name) for job in jobs])
-        if value is not None and name not in IN_NAMES:
-            yield f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+        if value is not None and any(name in job.params for job in omitting):
+            yield parameter_text(name, value)
 
 
 def _table(context: Context, jobs: Sequence[Job], reference: str | None, suite: Suite) -> FigureTable:
@@ -85,25 +86,26 @@ def _table(context: Context, jobs: Sequence[Job], reference: str | None, suite: 
 
 
 def _figure(context: Context, job: Job, peer: str, reference: str | None) -> str:
-    """Return a figure, its ratio to the reference with its interval, and its marks; or why there is none."""
+    """Return a figure, its ratio to the reference unless it is a count, and its marks; or why there is none."""
     record = job.cells.get(peer)
     if record is None:
         return NOTHING
     if not has_figure(record):
         return record.status.replace("_", " ")
-    ratio = ratio_of(record, job.shown.get(reference or ""))
+    is_count = job.benchmark in suite_of(job.suite).counts
+    ratio = None if is_count else ratio_of(record, job.shown.get(reference or ""))
     marks = notes.marks(context.run.peer(peer), job) + ("" if record.ok else notes.BEFORE_IT_WENT_WRONG)
     return " ".join(filter(None, [scale_of(job).of(figure_of(record)), ratio.words if ratio else "", marks]))
 
 
 def _seen(context: Context, job: Job, peer: str, _reference: str | None) -> str:
-    """Return what a check observed, in a word if it says so, and how it ended."""
+    """Return what a check observed, in a word if it says so, whether that is a hazard, and how it ended."""
     record = job.cells.get(peer)
     if record is None:
         return NOTHING
     word = (record.seen or "").partition(": ")[0]
     ended = "" if record.ok else record.status.replace("_", " ")
-    return ": ".join(filter(None, [ended, word])) or "passed"
+    return HAZARD * record.hazard + ": ".join(filter(None, [ended, word])) or "passed"
 
 
 SECTION = Section(parts)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from reports.sections.again import peers_option
 from reports.sections.section import Context, Part, Section
+from results.suites import suite_of
 
 
 @dataclass(frozen=True)
@@ -13,12 +14,11 @@ class LeftOut:
     suite: str
     title: str
     command: str
-    explained: str = "This suite was left out because of the time budget. To measure it:"
 
 
 def parts(context: Context) -> list[Part]:
     option = peers_option(context.run.command)
-    suites = [context.suite(name) for name in context.left_out_whole]
+    suites = [suite_of(name) for name in context.left_out_whole]
     bodies = [LeftOut(each.name, each.title, f"make bench{option} SUITES={each.name}") for each in suites]
     return [Part("left_out", body.suite, body.title, body) for body in bodies]
 

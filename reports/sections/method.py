@@ -10,7 +10,7 @@ from reports.figures.formatting import launches_of
 from reports.rendering import worded
 from reports.sections.section import Context, Part, Section
 from results import Run
-from results.suites import Kind
+from results.suites import Kind, suite_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Method:
 
 
 def parts(context: Context) -> list[Part]:
-    ranking = [job for job in context.jobs if context.suite(job.suite).kind is Kind.RANKS]
+    ranking = [job for job in context.jobs if suite_of(job.suite).kind is Kind.RANKS]
     shares = [spent.other_share for spent in context.run.spent]
     unmeasured = f"{median(shares):.0%}" if shares else ""
     body = Method(context.run, launches_of(ranking), unmeasured, _played(context))
@@ -46,7 +46,7 @@ def parts(context: Context) -> list[Part]:
 def _played(context: Context) -> dict[str, str]:
     rows: dict[str, set[str]] = {}
     for job in context.jobs:
-        rows.setdefault(job.workload, set()).add(context.suite(job.suite).rows)
+        rows.setdefault(job.workload, set()).add(suite_of(job.suite).rows)
     return {workload: " and ".join(sorted(sources)) for workload, sources in rows.items() if all(sources)}
 
 

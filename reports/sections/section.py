@@ -17,7 +17,7 @@ from reports.tables import budget
 from reports.tables.troubles import Trouble, troubles
 from results import Run
 from results.jobs import Job, reference_name
-from results.suites import SUITES, Kind, Suite
+from results.suites import Kind, Suite, suite_of
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,6 @@ class Context:
     jobs: Sequence[Job]
     checks: Sequence[Check]
 
-    def suite(self, name: str) -> Suite:
-        return SUITES.get(name, Suite(name))
-
     @cached_property
     def measured(self) -> list[Job]:
         """The jobs of all suites except those left out entirely because of the time budget."""
@@ -56,7 +53,7 @@ class Context:
         """Suite -> its jobs, for suites that determine which peer is fastest."""
         found: dict[str, list[Job]] = {}
         for job in self.measured:
-            suite = self.suite(job.suite)
+            suite = suite_of(job.suite)
             if suite.kind is Kind.RANKS and job.benchmark not in suite.counts:
                 found.setdefault(job.suite, []).append(job)
         return found

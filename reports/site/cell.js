@@ -8,7 +8,7 @@ function cellPanel(data, state, offer) {
   const facts = [
     [data.words.usage, peer.usage],
     [data.words.parameters, paramsOf(job)],
-    [data.words.measured, `${run.date}, ${run.machine}, ${run.name}.json`],
+    [data.words.measured, `${run.date}, ${run.machine}, ${run.name}`],
   ];
   if (cell?.reason) facts.push([cell.status.replace("_", " "), cell.reason]);
   if (cell?.seen) facts.push([data.words.seen, cell.seen]);

@@ -17,7 +17,7 @@ from reports.sections.section import Context
 from results import Peer, Record, Run
 from results.jobs import Job
 from results.record import first_line
-from results.suites import SUITES, Kind, Suite
+from results.suites import SUITES, suite_of
 from results.verdicts import FEWEST_CALLS
 
 #: Significant digits of a sample, except a checksum.
@@ -81,14 +81,14 @@ def payload(runs: Mapping[str, Run], left_out: Iterable[str] = ()) -> dict[str, 
 
 
 def _suite(name: str) -> dict[str, Any]:
-    suite = SUITES.get(name, Suite(name, kind=Kind.RATIOS, reference=""))
+    suite = suite_of(name)
     return {
         "title": suite.title,
         "reference": suite.reference,
         "kind": suite.kind.name,
         "counts": list(suite.counts),
         "note": suite.note,
-        "about": dict(suite.explained),
+        "about": dict(suite.meanings),
         "view": VIEWS.get(name, {}),
     }
 
@@ -146,7 +146,7 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _cell(job: int, peer: int, record: Record, texts: Table) -> list[Any]:
-    """Return [job, peer, status, reason, seen, values, blocks, calls]; a list of blocks is 0 if it is 0, 1, 2 ..."""
+    """Return [job, peer, status, reason, seen, values, blocks, calls, hazard]; `blocks` is 0 instead of 0, 1, 2 ..."""
     samples = [] if record.status == "invalidated" else record.samples
     blocks = [sample.block for sample in samples]
     calls = [sample.calls for sample in samples if sample.calls is not None]
@@ -159,4 +159,5 @@ def _cell(job: int, peer: int, record: Record, texts: Table) -> list[Any]:
         [sample.value if record.unit == CHECKSUM else float(f"{sample.value:.{DIGITS}g}") for sample in samples],
         0 if blocks == list(range(len(blocks))) else blocks,
         min(calls, default=0),
+        int(record.hazard),
     ]

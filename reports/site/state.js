@@ -24,9 +24,9 @@ function isPlace() {
   return location.hash.length > 1 && !location.hash.includes("=");
 }
 
-/** `push`: the browser's "back" returns to the view before. */
+/** `push`: the browser's "back" returns to the view before. The first view leaves the name of a place as it is. */
 function writeAddress(state, push) {
-  if (isPlace() && !push) return;
+  if (isPlace() && !document.body.dataset.ready) return;
   const kept = Object.entries(state).filter(([name, value]) => value !== DEFAULTS[name]), address = `#${new URLSearchParams(kept)}`;
   if (address !== location.hash) history[push ? "pushState" : "replaceState"](null, "", address);
 }
@@ -38,13 +38,14 @@ async function unpack(element) {
   const data = await new Response(stream).json();
   for (const run of data.runs) {
     for (const job of run.jobs) job.cells = new Map();
-    for (const [job, peer, status, reason, seen, values, blocks, calls] of run.cells) {
+    for (const [job, peer, status, reason, seen, values, blocks, calls, hazard] of run.cells) {
       run.jobs[job].cells.set(data.peers[peer].name, {
         status: data.texts[status],
         reason: data.texts[reason] ?? "",
         seen: data.texts[seen] ?? "",
         samples: new Map(values.map((value, place) => [blocks ? blocks[place] : place, value])),
         calls,
+        hazard: Boolean(hazard),
       });
     }
   }

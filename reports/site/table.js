@@ -21,7 +21,7 @@ function cellOf(data, state, job, peer, scale) {
   }
   if (isCheck(data, state)) {
     const said = cell.seen ? cell.seen.split(": ")[0] : cell.status === "ok" ? data.words.passed : cell.status;
-    return { text: said, css: cell.status === "ok" ? "said" : "said fault", about: cell.seen || cell.reason || cell.status };
+    return { text: (cell.hazard ? "! " : "") + said, css: cell.status === "ok" ? "said" : "said fault", about: cell.seen || cell.reason || cell.status };
   }
   const own = figure([...cell.samples.values()]), mark = cell.status === "ok" ? "" : "*";
   const amount = `${number(own.value / scale.factor)} ${scale.unit}, ${spread(own, scale.factor)}`;

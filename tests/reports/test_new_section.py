@@ -56,7 +56,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def test_a_new_section_touches_four_files(checkout):
+def test_a_new_section_touches_five_files(checkout):
     sections = checkout / "reports" / "sections"
     (sections / "endurance.py").write_text(MODULE, encoding="utf-8")
     for kind, template in TEMPLATES.items():
@@ -82,7 +82,13 @@ def test_a_new_section_touches_four_files(checkout):
 def test_every_listed_section_has_its_templates():
     assert len(NAMES) == len(set(NAMES)) == len(SECTIONS)
     folder = CHECKOUT / "reports" / "sections"
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "learners_notes", "matrix", "section"}
+    modules = {path.stem for path in folder.glob("*.py")} - {
+        "__init__",
+        "crowds",
+        "learners_notes",
+        "matrix",
+        "section",
+    }
     assert modules == set(NAMES)
     for template in folder.glob("*.html.j2"):
         assert template.with_name(template.name.replace(".html.", ".md.")).exists()

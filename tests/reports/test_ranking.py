@@ -12,7 +12,7 @@ from reports.sections import context_of
 from reports.tables.cells import scale_of, speed_cell
 from results import Sample
 from results.jobs import jobs_of
-from results.suites import SUITES
+from results.suites import SUITES, suite_of
 
 from .synthetic_runs import JOBS, add_apex, empty_run, throughput_cell, throughput_run
 
@@ -20,7 +20,7 @@ from .synthetic_runs import JOBS, add_apex, empty_run, throughput_cell, throughp
 def answers(run, suite="throughput"):
     context = context_of(run)
     jobs = [job for job in context.jobs if job.suite == suite]
-    reference = context.reference(context.suite(suite))
+    reference = context.reference(suite_of(suite))
     return jobs, answers_of(run, jobs, reference), reference
 
 

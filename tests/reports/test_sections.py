@@ -12,7 +12,7 @@ from .synthetic_runs import add_apex, add_integrity, add_memory, add_sharing, th
 OURS, TIMES = "cpprb_impl[lock=buffer]", "\N{MULTIPLICATION SIGN}"
 
 
-def test_memory_and_sharing_have_figures_and_no_say_in_who_is_fastest(tmp_path):
+def test_figures_of_memory_and_sharing_rank_no_peer(tmp_path):
     run = throughput_run()
     without = build(run, tmp_path / "without")[1].read_text(encoding="utf-8")
     add_memory(run)
@@ -62,10 +62,10 @@ def test_jobs_are_named_by_what_they_do_and_by_capacity_where_there_are_two():
 
 def test_the_usual_capacity_is_said_once(tmp_path):
     run = throughput_run(peers=("cpprb",), blocks=1)
-    assert "Usual parameters: capacity 100,000." in build(run, tmp_path)[1].read_text(encoding="utf-8")
+    assert build(run, tmp_path)[1].read_text(encoding="utf-8").count("Usual parameters: capacity 100,000.") == 1
     throughput_cell(run, "prioritized", 32, "cpprb", "CartPole-v1", capacity=1_000_000).add_sample(0, 1e-6)
     text = build(run, tmp_path)[1].read_text(encoding="utf-8")
-    assert "Usual parameters: capacity 100,000." in text
+    assert text.count("Usual parameters: capacity 100,000.") == 1
 
 
 def test_integrity_has_figures_and_a_sign_beside_each_unsafe_buffer(tmp_path):
@@ -94,6 +94,30 @@ def test_integrity_has_figures_and_a_sign_beside_each_unsafe_buffer(tmp_path):
     # A finding is no cell that could not be measured.
     assert "rows read were torn" not in markdown.split("## Missing figures")[1]
     assert "certified" not in markdown.splitlines()[0]
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_usual_parameters_are_those_that_names_of_jobs_omit(tmp_path):
+    run = throughput_run(peers=("cpprb",), blocks=1)
+    run.cell(
+        suite="latency", benchmark="add_p50", peer="cpprb", workload="CartPole-v1",
+        params={"batch": 32, "capacity": 100_000, "prioritized": True}, unit="s/call", better="lower",
+    ).add_sample(0, 1e-6)  # fmt: skip
+    markdown = build(run, tmp_path)[1].read_text(encoding="utf-8")
+    assert "Usual parameters: batch 32, capacity 100,000, prioritized=True.\n" in markdown
+    assert "Usual parameters: capacity 100,000.\n" in markdown.split("### Throughput")[1].split("### ")[0]
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_count_has_no_ratio(tmp_path):
+    run = throughput_run(peers=("cpprb", "rllib"), blocks=1)
+    for peer, staleness in (("cpprb", 1.0), ("rllib", 3.0)):
+        run.cell(
+            suite="hosts", benchmark="staleness", peer=peer, workload="CartPole-v1", params={"batch": 32},
+            unit="batches", better="lower",
+        ).add_sample(0, staleness)  # fmt: skip
+    told = figures_of(build(run, tmp_path)[1].read_text(encoding="utf-8"))
+    assert told["Hosts: CartPole-v1", "rllib", "staleness, batches"] == "3.0"
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -359,7 +359,15 @@ def report(browser, tmp_path) -> Iterator[object]:
 def test_the_report_of_a_run_has_the_same_table_and_is_short(report, visit):
     page = report()
     assert table(page) == table(visit(f"record={QUICK}"))
-    assert page.evaluate("document.documentElement.scrollHeight / innerHeight") < 10
+    assert page.evaluate("document.documentElement.scrollHeight / innerHeight") < 4
+
+
+@needs_browser
+def test_behaviour_that_is_promised_but_dangerous_is_marked(visit):
+    dangerous = {each.seen.split(": ")[0] for each in load(REFERENCE / f"{QUICK}.json").records if each.hazard}
+    shown = visit(f"suite=conformance&record={QUICK}").locator("#map td").all_inner_texts()
+    assert dangerous and all(f"! {word}" in shown for word in dangerous)
+    assert len([text for text in shown if text.startswith("! ")]) < len(shown) / 2
 
 
 @needs_browser
@@ -369,6 +377,9 @@ def test_a_link_to_a_place_of_the_report_opens_it_and_keeps_the_table(report):
     page.locator('nav a[href="#method"]').click()
     assert page.locator("#method").is_visible() and table(page) == shown
     assert page.url.endswith("#method")
+    page.locator("#suite").select_option("throughput")
+    assert "suite=" not in page.url and table(page) != shown  # throughput is the usual one
+    page.goto("about:blank")
     assert report("#again").locator("#again").is_visible()
 
 

@@ -19,16 +19,17 @@ def test_every_suite_is_described():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_benchmark_has_a_label_and_every_label_a_benchmark(name):
     measured, told = suite_named(name).benchmarks, SUITES[name]
-    assert set(told.benchmarks) == set(measured)
-    assert {*told.explained, *told.counts} <= set(measured)
+    assert set(told.labels) == set(measured)
+    assert {*told.meanings, *told.counts} <= set(measured)
     assert told.reference == REFERENCES.get(name, REFERENCE)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_note_is_one_paragraph_of_whole_sentences(name):
+def test_notes_and_meanings_are_paragraphs_of_whole_sentences(name):
     note = SUITES[name].note
     assert "\n" not in note and note == note.strip()
-    assert note.endswith(".") or name in ("counts", "control")  # which no table of figures shows
+    assert note.endswith(".")
+    assert all(each.strip() == each and each.endswith(".") for each in SUITES[name].meanings.values())
 
 
 def test_a_suite_that_is_not_listed_ranks_peers_under_its_own_name():
@@ -38,5 +39,5 @@ def test_a_suite_that_is_not_listed_ranks_peers_under_its_own_name():
 
 def test_braces_of_labels_are_names():
     for suite in SUITES.values():
-        for label in suite.benchmarks.values():
+        for label in suite.labels.values():
             assert all(name is None or name.isidentifier() for _, name, _, _ in Formatter().parse(label))

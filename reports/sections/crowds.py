@@ -20,4 +20,4 @@ def crowding_note(run: Run, jobs: Sequence[Job]) -> str:
     """Return a note if explorers and learner outnumber the cores, so that scheduling affects the figures; else ""."""
     cores = int(run.machine["cores"])
     most = max((int(job.params[ALONG]) for job in jobs), default=0)
-    return worded("fastest_notes.j2", "crowding", cores=cores) if most + 1 > cores else ""
+    return worded("crowds_notes.j2", "crowding", cores=cores) if most + 1 > cores else ""
