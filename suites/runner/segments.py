@@ -89,15 +89,18 @@ class Segments:
 
 def _shared_memory_in_use() -> set[int]:
     """Return the inode numbers of the files that any process has mapped or open. Names are not enough: a semaphore's
-    file is renamed after it is mapped, and `maps` still shows the old name."""
+    file is renamed after it is mapped, and `maps` still shows the old name; in a chroot, the folder has another one."""
+    device = SHARED_MEMORY.stat().st_dev
+    shown = f" {os.major(device):02x}:{os.minor(device):02x} "
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             lines = (process / "maps").read_text().splitlines()
-            found.update(int(line.split(maxsplit=5)[4]) for line in lines if f" {SHARED_MEMORY}/" in line)
+            found.update(int(line.split(maxsplit=5)[4]) for line in lines if shown in line)
         with suppress(OSError):
             for descriptor in (process / "fd").iterdir():
                 with suppress(OSError):
-                    if os.readlink(descriptor).startswith(f"{SHARED_MEMORY}/"):
-                        found.add(descriptor.stat().st_ino)
+                    about = descriptor.stat()
+                    if about.st_dev == device:
+                        found.add(about.st_ino)
     return found

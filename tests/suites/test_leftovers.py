@@ -85,6 +85,26 @@ with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb", bufferi
 """
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount a folder")
+@pytest.mark.parametrize("use", ["mmap.mmap(file.fileno(), 0); file.close()", "None"], ids=["mapped", "open"])
+def test_a_segment_is_in_use_whatever_its_folder_is_called_there(use, tmp_path):
+    """As for a program in a chroot."""
+    name = f"cpprb_impl-of-a-test-{os.getpid()}"
+    code = f"import mmap; file = open('{tmp_path}/{name}', 'r+b'); kept = {use}; print('ready', flush=True); input()"
+    mounted = ["unshare", "--mount", "sh", "-c", f'mount --bind {SHARED_MEMORY} {tmp_path} && exec "$@"', "sh"]
+    path = SHARED_MEMORY / name
+    path.write_bytes(bytes(8192))
+    try:
+        assert path.stat().st_ino not in segments._shared_memory_in_use()
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([*mounted, *python(code)], text=True, **pipes) as user:
+            assert user.stdout.readline() == "ready\n"
+            assert path.stat().st_ino in segments._shared_memory_in_use()
+            user.communicate("\n")
+    finally:
+        path.unlink()
+
+
 @pytest.mark.parametrize("is_member", [True, False], ids=["of the launch", "of another program"])
 def test_what_a_killed_process_leaves_is_told_and_removed_if_it_is_of_the_launch(is_member, monkeypatch):
     """Or a training that crashes beside a bench would be our buffer's fault, and tests beside these that kill."""
