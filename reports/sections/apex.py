@@ -10,11 +10,11 @@ from typing import Any
 from reports import plots
 from reports.checks import integrity
 from reports.checks.integrity import Safety
-from reports.figures.formatting import TIMES, listed, number
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure
 from reports.plots import Picture
+from reports.rendering import worded
 from reports.sections.crowds import crowding_note
 from reports.sections.section import Context, Part, Section
 from results.jobs import Job, fastest_first
@@ -34,10 +34,7 @@ COMPARED = 8  # explorers with which buffers are compared
 PLOTTED = (NO_STEP, "200 µs", REAL)
 ALONG = "number of explorers"
 
-UNSTEADY = (
-    "Ratios with steps of 0 µs do not carry over to another machine: every process then wants the lock all the time, "
-    "and the processor and the hypervisor decide which one gets it (docs/measuring.md)."
-)
+said = partial(worded, "apex_notes.j2")
 
 
 @dataclass(frozen=True)
@@ -94,8 +91,7 @@ class Setting:
 
     @property
     def learner_spoken(self) -> str:
-        work = {DQN: "a learner that trains a DQN", NO_WORK: "a learner that only samples and updates priorities"}
-        return work.get(self.learner, f"a learner that works {self.learner} per step")
+        return said("learner", trains=self.learner == DQN, works=self.learner != NO_WORK, work=self.learner)
 
     def differences(self, other: Setting) -> list[str]:
         """Return what differs from another setting, in words."""
@@ -236,18 +232,13 @@ def _claim(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]
 
 def _verdict(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison], spans: Sequence[str]) -> list[str]:
     """Return sentences: where the claim is confirmed, what our buffer changes, and how much buffers differ."""
-    unsteady = [UNSTEADY] if NO_STEP in _environments(rates["explorers"]) else []
+    unsteady = [said("unsteady")] if NO_STEP in _environments(rates["explorers"]) else []
     return [*_answers(rates, claimed), *spans, *_spreads(rates["explorers"]), *unsteady]
 
 
 def _answers(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison]) -> Iterator[str]:
     """Yield the claim and, for each comparison that it may mean and each side, where it is confirmed."""
-    (explorers_low, explorers_high), (learner_low, learner_high) = CLAIMED["explorers"], CLAIMED["learner"]
-    yield (
-        f"The author of cpprb reports, from what he calls not a rigorous test, explorers {explorers_low:g} to "
-        f"{explorers_high:g} times and a learner {learner_low:g} to {learner_high:g} times as fast if only the "
-        "critical section is locked instead of the whole buffer."
-    )
+    yield said("claim", explorers=CLAIMED["explorers"], learner=CLAIMED["learner"])
     for comparison in claimed:
         for side, (low, high) in CLAIMED.items():
             explorers = compared_crowd(rates[side])
@@ -256,9 +247,9 @@ def _answers(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison]) 
                 job = _pick(rates[side], environment, explorers)
                 if job and (ratio := comparison.ratio(job)):
                     places[_kind(ratio.figure, low, high)].append(_where(job, ratio))
-            found = "; ".join(f"{kind} with {listed(where)}" for kind, where in places.items() if where)
+            found = {kind: where for kind, where in places.items() if where}
             if found:
-                yield f"{comparison.sentence_start}, {side} (N={explorers}): {found}."
+                yield said("answer", start=comparison.sentence_start, side=side, explorers=explorers, found=found)
 
 
 def _kind(found: Figure, low: float, high: float) -> str:
@@ -276,15 +267,14 @@ def _where(job: Job, ratio: Ratio) -> str:
 
 def _span(jobs: Sequence[Job], comparison: Comparison, main: Setting) -> str:
     """Return the least and the most that the change makes of each side's rate, in any setting."""
-    spans = []
+    spans: dict[str, list[str]] = {}
     for side in RATES:
         ratios = [(ratio, job) for job in jobs if job.benchmark == side and (ratio := comparison.ratio(job))]
         if ratios:
             least, most = (pick(ratios, key=lambda pair: pair[0].value) for pick in (min, max))
-            ends = dict.fromkeys(_at(*each, main) for each in (least, most))
-            spans.append(f"{side} {' to '.join(ends)}")
-    which = f"{comparison.after} relative to {comparison.before}"
-    return f"{comparison.sentence_start} ({which}): {'; '.join(spans)}." if spans else ""
+            spans[side] = list(dict.fromkeys(_at(*each, main) for each in (least, most)))
+    about = {"start": comparison.sentence_start, "after": comparison.after, "before": comparison.before}
+    return said("span", spans=spans, **about) if spans else ""
 
 
 def _at(ratio: Ratio, job: Job, main: Setting) -> str:
@@ -295,20 +285,18 @@ def _at(ratio: Ratio, job: Job, main: Setting) -> str:
 def _spreads(jobs: Sequence[Job]) -> Iterator[str]:
     """Yield how much the choice of a buffer can matter to the explorers in each environment, and where it does not."""
     explorers, spreads = compared_crowd(jobs), {}
-    crowd = counted(explorers, "explorer")
     for environment in _environments(jobs):
         job, place = _pick(jobs, environment, explorers), spoken(environment, jobs[0].workload)
         rates = {peer: figure_of(record).value for peer, record in job.shown.items()} if job else {}
         if idle := [peer for peer, rate in rates.items() if not rate]:
-            yield f"With {place} and {crowd}, the explorers of {listed(idle)} added nothing."
+            yield said("idle", place=place, explorers=explorers, peers=idle)
         elif len(rates) > 1:
             spreads[place] = max(rates.values()) / min(rates.values())
     if spreads:
-        ends = listed([f"{number(ratio, 2)}{TIMES} as fast with {place}" for place, ratio in spreads.items()])
-        yield f"With {crowd}, the fastest buffer's explorers are, relative to the slowest's, {ends}."
-    ties = [environment for environment, ratio in spreads.items() if ratio <= MATTERS]
-    if ties:
-        yield f"With {listed(ties)}, also with {crowd}, the choice of a buffer changes this rate by at most 10%."
+        ends = [said("spread", ratio=ratio, place=place) for place, ratio in spreads.items()]
+        yield said("spreads", explorers=explorers, ends=ends)
+    if ties := [place for place, ratio in spreads.items() if ratio <= MATTERS]:
+        yield said("ties", places=ties, explorers=explorers)
 
 
 def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> list[tuple[str, list[str]]]:
@@ -335,8 +323,7 @@ def _winner(job: Job | None, side: str, safety: Mapping[str, Safety]) -> str:
         record.peer for record in fastest_first(sound) if figure_of(first).value <= MATTERS * figure_of(record).value
     ]
     ratio = ratio_of(first, job.shown.get(SHARED_REFERENCE))
-    by = f" ({ratio.text} as fast as {SHARED_REFERENCE})" if ratio else ""
-    return f"{side}: {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}{by}"
+    return said("winner", side=side, peers=alike, ratio=ratio.text if ratio else "", reference=SHARED_REFERENCE)
 
 
 def _curves(context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], Any]]]:

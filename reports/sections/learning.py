@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from reports import plots
-from reports.figures.formatting import Scale, listed, number
+from reports.figures.formatting import Scale
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import speed_up
 from reports.plots import Picture
+from reports.rendering import worded
 from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
@@ -19,10 +20,10 @@ from reports.tables.troubles import number_of
 from results.jobs import Job, fastest_first, has_figure
 from results.suites import SUITES
 from results.verdicts import ENOUGH, SHARED_REFERENCE
-from results.words import counted
 
 NEEDED = {"seconds": "time", "transitions": "transitions", "steps": "learner steps"}
 SUITE = SUITES["learning"]
+said = partial(worded, "learning_notes.j2")
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def _cell(context: Context, task: Task, name: str, peer: str, scale: Scale) -> C
         return Cell(peer, marks, status="not known whether solved")
     if peer not in reached.cells:
         least = min(each.value for each in record.samples)
-        return Cell(peer, marks, status=f"not solved, > {scale.number(least)} {scale.unit}")
+        return Cell(peer, marks, status=said("not_solved", least=scale.number(least), unit=scale.unit))
     cell = speed_cell(reached, peer, task.reference, context.troubles, marks, scale)
     ratio = task.ratio(name, peer, task.reference)
     return cell and replace(
@@ -182,24 +183,17 @@ def _notes(task: Task) -> Iterator[str]:
             if ratio.figure.launches < ENOUGH:
                 few.setdefault(ratio.figure.launches, {})[peer] = None
             elif ratio.clearly_faster or ratio.clearly_slower:
-                clear.append(f"{peer} needs {number(1 / ratio.value, 2)} times as many {NEEDED[name]}")
+                clear.append(said("needs", peer=peer, times=1 / ratio.value, what=NEEDED[name]))
             else:
                 alike = True
     if clear:
-        yield f"Compared with {reference}, {listed(clear)}."
+        yield said("clear", reference=reference, needs=clear)
     elif alike:
-        yield f"No buffer clearly needs more or fewer transitions or learner steps than {reference}."
-    for launches, peers in few.items():
-        yield (
-            f"{no_verdict(launches)} on {listed(list(peers))} relative to {reference}: that takes "
-            f"{ENOUGH} with which both reach the target."
-        )
+        yield said("alike", reference=reference)
+    for seeds, peers in few.items():
+        yield said("no_verdict", seeds=seeds, peers=list(peers), reference=reference, enough=ENOUGH)
     if reference and not any(task.solved[reference].values()):
-        yield f"{reference} never reached the target, so ratios to it are lower bounds."
-
-
-def no_verdict(seeds: int) -> str:
-    return f"{counted(seeds, 'seed')} {'gives' if seeds == 1 else 'give'} no verdict"
+        yield said("bounds", reference=reference)
 
 
 def _curves(context: Context, task: Task) -> Picture | None:
