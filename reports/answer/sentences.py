@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.checks import Check, integrity
@@ -12,7 +13,7 @@ from reports.checks.integrity import APEX, safety_of
 from reports.figures.formatting import listed
 from reports.figures.peers import base_name, keeps_references
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
-from reports.figures.ratios import Ratio, ratio_of
+from reports.figures.ratios import ratio_of
 from reports.rendering import worded
 from reports.sections.crowds import is_scaling
 from reports.sections.section import Context
@@ -20,6 +21,8 @@ from results import Run, Workload
 from results.jobs import Job
 from results.suites import SUITES, suite_of
 from results.words import counted
+
+said = partial(worded, "sentences.j2")
 
 
 @dataclass(frozen=True)
@@ -59,19 +62,18 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
         return ""
     leader = Counter(each.winner for each in rivalled).most_common(1)[0][0]
     compared = [each for each in rivalled if leader in each.job.measured]
-    among = "among the buffers that copy what they add, " if any(_careless(run, job) for job in mine) else ""
-    text = f"{among}{leader} is {'; '.join(_standing(leader, compared, reference))}"
     others: dict[str, list[Answer]] = {}
     for each in compared:
         if each.winner != leader and not _is_close_to(leader, each):
             others.setdefault(str(each.winner), []).append(each)
-    if others:
-        won = [_won(peer, answers) for peer, answers in others.items()]
-        text += f"; fastest elsewhere: {listed(won, most=3)}"
-    alone = len(mine) - len(compared)
-    if alone:
-        text += f". {counted(alone, 'more job')} {_were(alone)} measured without it or without a rival"
-    return f"{text}."
+    return said(
+        "one_process",
+        copying=any(_careless(run, job) for job in mine),
+        leader=leader,
+        standing=_standing(leader, compared, reference),
+        elsewhere=[_won(peer, answers) for peer, answers in others.items()],
+        alone=len(mine) - len(compared),
+    )
 
 
 def _is_close_to(peer: str, answer: Answer) -> bool:
@@ -87,19 +89,18 @@ def _standing(leader: str, compared: Sequence[Answer], reference: str | None) ->
     parts = []
     if sure:
         span = _span([each.job for each in sure], leader, reference)
-        parts.append(worded("sentences.j2", "surely", clear=len(clear), sure=len(sure), jobs=_jobs(compared)) + span)
+        parts.append(said("surely", clear=len(clear), sure=len(sure), jobs=_jobs(compared), span=span))
     if unsure:
-        where = f" at {len(unsure)}" if sure else f" at {len(unsure)} of {_jobs(compared)}"
         span = _span([each.job for each in unsure], leader, reference)
-        parts.append(f"ahead{where}{span}, with too few launches for a verdict")
+        parts.append(said("ahead", count=len(unsure), jobs="" if sure else _jobs(compared), span=span))
     for what, some in (
         ("equal", [each for each in close if each.is_equal]),
         ("undecided", [each for each in close if not each.is_equal]),
     ):
         if some:
             total = 0 if parts else len(compared)  # given once
-            words, on = worded("sentences.j2", what, within=WITHIN), compared[0].job.workload
-            parts.append(worded("sentences.j2", "among_jobs", what=words, count=len(some), jobs=total, workload=on))
+            words, on = said(what, within=WITHIN), compared[0].job.workload
+            parts.append(said("among_jobs", what=words, count=len(some), jobs=total, workload=on))
     return parts
 
 
@@ -108,15 +109,11 @@ def _won(peer: str, answers: Sequence[Answer]) -> str:
     ratios = [each.over_runner_up for each in answers if each.over_runner_up]
     least, most = (pick(ratios, key=lambda ratio: ratio.value) if ratios else None for pick in (min, max))
     where = listed([each.job.label for each in answers], most=2)
-    return worded("sentences.j2", "won", peer=peer, where=where, least=least, most=most)
+    return said("won", peer=peer, where=where, least=least, most=most)
 
 
 def _jobs(answers: Sequence[Answer]) -> str:
     return f"{counted(len(answers), 'job')} on {answers[0].job.workload}"
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
 
 
 def _careless(run: Run, job: Job) -> set[str]:
@@ -125,13 +122,12 @@ def _careless(run: Run, job: Job) -> set[str]:
 
 
 def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
-    """The smallest and the largest ratio to the reference."""
+    """Return the smallest and the largest ratio to the reference."""
     ratios = [ratio for job in jobs if (ratio := ratio_of(job.measured[peer], job.shown.get(reference or "")))]
     if not ratios:
         return ""
     least, most = (pick(ratios, key=lambda ratio: ratio.value) for pick in (min, max))
-    span = least.short if least is most else f"{least.short} to {most.short}"
-    return f", {span} as fast as {reference}"
+    return said("span", least=least, most=most, reference=reference)
 
 
 def _many_processes(context: Context) -> str:
@@ -146,49 +142,34 @@ def _many_processes(context: Context) -> str:
     sound, checked, unchecked = _sound(context, list(sides[1].measured))
     best = answer_among(sides[1], sound, reference)
     if best.winner is None:
-        return f"no buffer in the {suite} suite passed every check of its rows."
+        return said("none_sound", suite=suite)
     adds, learns = (ratio_of(job.shown.get(best.winner), job.shown.get(reference or "")) for job in sides)
-    where = f"{'in Ape-X' if suite == APEX else 'in empty loops'} with"
-    where += f" {counted(int(sides[0].params['explorers']), 'explorer')}"
-    leads = f"{best.winner} has the fastest learner"
-    if best.is_close:
-        both = {"first": best.winner, "second": best.runner_up}
-        leads = worded("sentences.j2", "fastest_learners", **both, how_close=best.how_close)
-    elif best.runner_up and not (best.clear or best.likely):
-        leads = f"{best.winner} has the fastest learner (too few launches for a verdict)"
-    passed = f"{where}, {leads}{checked}"
-    if not (adds and learns):
-        return f"{passed}{unchecked}."
-    subject = best.winner if best.is_close else "it"
-    unsafe = f", which is unsafe ({safety[reference].found})" if reference in safety and safety[reference].mark else ""
-    return (
-        f"{passed}: {subject} samples {_said(learns)} and adds {_said(adds)} as fast as {reference}{unsafe}{unchecked}."
+    return said(
+        "many_processes",
+        place="in Ape-X" if suite == APEX else "in empty loops",
+        explorers=int(sides[0].params["explorers"]),
+        best=best,
+        checked=checked,
+        unchecked=unchecked,
+        ratios={"samples": learns, "adds": adds} if adds and learns else {},
+        reference=reference,
+        unsafe=safety[reference].found if reference in safety and safety[reference].mark else "",
     )
 
 
-def _sound(context: Context, measured: Sequence[str]) -> tuple[Sequence[str], str, str]:
-    """Return the peers whose rows passed the checks, or all if nothing was checked; how to call them in a sentence; and
-    its end, which names those that were not checked."""
+def _sound(context: Context, measured: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:
+    """Return the peers whose rows passed the checks, or all if nothing was checked; what they are called in a sentence;
+    and the peers that were not checked."""
     rows_only = bool(integrity.missing(context))
     outcomes = integrity.rows_checked(context.run) if rows_only else integrity.outcomes(context.run)
     passed = {peer: outcome.passed for peer, outcome in outcomes.items()}
     if all(each is None for each in passed.values()):
-        unchecked = "; no buffer's integrity was checked in this run" if safety_of(context.run) else ""
-        return measured, " of the buffers", unchecked
+        return measured, "nothing_checked" if safety_of(context.run) else "", []
     unknown = [peer for peer in measured if passed.get(peer) is None]
     sound = [peer for peer in measured if passed.get(peer)]
-    checked = " of the sound buffers"
-    if rows_only:
-        checked = " of the buffers that returned no broken row"
-    elif unknown:
-        checked = " of the buffers that were checked and found sound"
     if unknown and not sound:
-        sound, checked = unknown, " of the buffers not found unsafe"
-    return sound, checked, f"; not checked: {listed(unknown, most=6)}" if unknown else ""
-
-
-def _said(ratio: Ratio) -> str:
-    return f"more than {ratio.short.removeprefix('>')}" if ratio.is_bound else ratio.short
+        return unknown, "not_unsafe", unknown
+    return sound, "whole_rows" if rows_only else "found_sound" if unknown else "sound", unknown
 
 
 def _checked(run: Run, check: Check) -> str:
@@ -203,27 +184,15 @@ def _checked(run: Run, check: Check) -> str:
     passed = [peer for peer in order if outcomes[peer].passed]
     failed = [peer for peer in order if outcomes[peer].passed is False]
     unknown = [peer for peer in order if outcomes[peer].passed is None]
-    if len(unknown) == len(order):
-        return f"{check.title}: none of {counted(len(order), 'peer')} was fully checked{_budget(run, check)}."
-    subject = run.peers[0].name
-    good = sorted(passed, key=lambda peer: base_name(peer) == base_name(subject))
-    checked = len(order) - len(unknown)
-    text = f"{check.title}: {len(good)} of {checked} checked {'peer' if checked == 1 else 'peers'} passed"
-    text += f", including {listed(good, most=2)}" if len(good) > 3 else f" ({listed(good)})" if good else ""
-    wrong = [f"{peer} ({outcomes[peer].found})" for peer in failed]
-    if wrong:
-        text += (
-            f"; {len(wrong)} failed, such as {listed(wrong[:2])}" if len(wrong) > 3 else f"; failed: {listed(wrong)}"
-        )
-    if unknown:
-        text += f"; not fully checked: {listed(unknown, most=6)}{_budget(run, check)}"
-    return f"{text}."
-
-
-def _budget(run: Run, check: Check) -> str:
-    """Return a note if the time budget is the reason for unchecked peers, else ""."""
-    left = any(record.suite == check.suite and record.status == "left_out" for record in run.records)
-    return " (time budget)" if left else ""
+    subject = base_name(run.peers[0].name)
+    return said(
+        "checked",
+        title=check.title,
+        good=sorted(passed, key=lambda peer: base_name(peer) == subject),
+        wrong=[f"{peer} ({outcomes[peer].found})" for peer in failed],
+        unknown=unknown,
+        is_left_out=any(record.suite == check.suite and record.status == "left_out" for record in run.records),
+    )
 
 
 def not_said(context: Context) -> str:
@@ -231,4 +200,4 @@ def not_said(context: Context) -> str:
     missing = integrity.missing(context)
     if not missing or not any(is_scaling(jobs) for jobs in context.ranking.values()):
         return ""
-    return f"{missing}, so this page does not say whether the buffers shared by many processes are sound."
+    return said("not_said", missing=missing)
