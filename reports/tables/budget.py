@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from functools import partial
 
-from reports.figures.formatting import listed
+from reports.rendering import worded
 from results import Record, Run
 from results.jobs import is_finding
 from results.words import counted
+
+said = partial(worded, "budget.j2")
 
 
 def left_out(run: Run) -> str:
@@ -16,23 +20,9 @@ def left_out(run: Run) -> str:
     dropped = [record for record in run.records if record.status == "left_out"]
     if run.minutes is None and not dropped:
         return ""
-    minutes = run_minutes(run)
-    took = "The run did not finish" if minutes is None else f"The run took {_minutes(round(minutes, 1))}"
-    budget = "" if run.minutes is None else f" of its {run.minutes:g}-minute budget"
-    if run.minutes is not None and minutes is None:
-        budget = f"; its budget was {_minutes(run.minutes)}"
-    if not dropped:
-        return f"{took}{budget}; no cell was left out."
-    by_peer: dict[str, int] = {}
-    for record in dropped:
-        by_peer[record.peer] = by_peer.get(record.peer, 0) + 1
-    what = listed([f"{counted(count, 'cell')} of {peer}" for peer, count in by_peer.items()], most=12)
-    were = "was" if len(dropped) == 1 else "were"
-    return f"{took}{budget}. {counted(len(dropped), 'cell')} {were} left out because of the budget: {what}."
-
-
-def _minutes(count: float) -> str:
-    return f"{count:g} minute{'' if count == 1 else 's'}"
+    by_peer = Counter(record.peer for record in dropped)
+    what = [f"{counted(count, 'cell')} of {peer}" for peer, count in by_peer.items()]
+    return said("left_out", took=run_minutes(run), budget=run.minutes, cells=len(dropped), what=what)
 
 
 def left_out_whole(run: Run) -> list[str]:
@@ -56,20 +46,18 @@ def budget_line(run: Run, spoken: Mapping[str, str], with_ratios: Collection[str
 
     `spoken` has the names of suites for sentences, `with_ratios` the suites whose figures are compared as ratios.
     """
-    parts = []
-    if dropped := sum(record.status == "left_out" for record in run.records):
-        measured = sum(record.ok or is_finding(record) for record in run.records)
-        budget = "Time budget" if run.minutes is None else f"{run.minutes:g}-minute budget"
-        parts.append(f"{budget}: {measured:,} of {run.declared:,} figures measured, {dropped:,} left out.")
-        if whole := left_out_whole(run):
-            names = [spoken.get(suite, suite) for suite in whole]
-            parts.append(f"Suites left out entirely: {listed(names, most=len(names))}.")
-        if peers := peers_left_out_whole(run):
-            parts.append(f"No figures for {listed(peers, most=len(peers))}.")
+    dropped = sum(record.status == "left_out" for record in run.records)
     compared = {len(each.samples) for each in run.records if each.ok and each.suite in with_ratios}
-    if compared == {1} and (dropped or run.minutes is not None):
-        parts.append("Every ratio is based on one launch.")
-    return " ".join(parts)
+    return said(
+        "line",
+        budget=run.minutes,
+        measured=sum(record.ok or is_finding(record) for record in run.records),
+        declared=run.declared,
+        dropped=dropped,
+        suites=[spoken.get(suite, suite) for suite in left_out_whole(run)],
+        peers=peers_left_out_whole(run),
+        launched_once=compared == {1} and bool(dropped or run.minutes is not None),
+    )
 
 
 def run_minutes(run: Run) -> float | None:
