@@ -10,6 +10,7 @@ from reports.answer.heatmap import heat_map
 from reports.answer.sentences import not_said, sentences
 from reports.answer.unmeasured import unmeasured
 from reports.figures.formatting import listed, spoken_time
+from reports.figures.ranking import answers_of
 from reports.rendering import worded
 from reports.sections import SECTIONS, context_of
 from reports.sections.section import Context
@@ -44,7 +45,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "variants": _variants(context),
         "below": worded("sentences.j2", "below", suites=_spoken_suites(context), has_records=bool(run.records)),
         "not_said": not_said(context),
-        "left_out": budget.left_out(run),
+        "left_out": budget.left_out(run, _undecided(context)),
         "unmeasured": unmeasured(run),
         **lookup(payload({THIS: run})),
         "parts": [part for section in SECTIONS for part in section.parts(context)],
@@ -68,6 +69,13 @@ def _variants(context: Context) -> list[tuple[str, str]]:
     """Return the names in square brackets that have a figure, and how each of these peers is used."""
     shown = {peer for job in context.measured for peer in job.shown}
     return [(peer.name, peer.usage) for peer in context.run.peers if "[" in peer.name and peer.name in shown]
+
+
+def _undecided(context: Context) -> int:
+    """Return the number of jobs for which more launches could tell which peer is fastest."""
+    ranked = [(context.reference(suite_of(name)), jobs) for name, jobs in context.ranking.items()]
+    answers = [each for reference, jobs in ranked for each in answers_of(context.run, jobs, reference)]
+    return len({id(each.job) for each in answers if each.is_open})
 
 
 def _spoken_suites(context: Context) -> list[str]:

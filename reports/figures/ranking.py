@@ -58,6 +58,11 @@ class Answer:
         return self.is_close and ratio is not None and ratio.figure.low > 1 / MATTERS and ratio.figure.high < MATTERS
 
     @property
+    def is_open(self) -> bool:
+        """Whether a rival was measured, and more launches could tell which of the two is faster."""
+        return self.runner_up is not None and not (self.clear or self.likely or self.is_equal)
+
+    @property
     def how_close(self) -> str:
         """What the table says if `is_close`."""
         return WITHIN if self.is_equal else "too close to call"

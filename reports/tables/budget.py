@@ -15,14 +15,16 @@ from results.words import counted
 said = partial(worded, "budget.j2")
 
 
-def left_out(run: Run) -> str:
-    """Say how long the run took, its budget, and what was left out; "" for a complete run without a budget."""
+def left_out(run: Run, undecided: int = 0) -> str:
+    """Say how long the run took, its budget, what was left out, and how many jobs have no verdict on the fastest peer;
+    "" for a complete run without a budget."""
     dropped = [record for record in run.records if record.status == "left_out"]
     if run.minutes is None and not dropped:
         return ""
     by_peer = Counter(record.peer for record in dropped)
     what = [f"{counted(count, 'cell')} of {peer}" for peer, count in by_peer.items()]
-    return said("left_out", took=run_minutes(run), budget=run.minutes, cells=len(dropped), what=what)
+    about = {"took": run_minutes(run), "budget": run.minutes, "cells": len(dropped), "what": what}
+    return said("left_out", **about, undecided=undecided)
 
 
 def left_out_whole(run: Run) -> list[str]:

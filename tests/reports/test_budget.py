@@ -8,6 +8,7 @@ from reports.answer.heatmap import heat_map
 from reports.answer.sentences import sentences
 from reports.build import build
 from reports.figures.ranking import answers_of, standings
+from reports.page import page_of
 from reports.rendering import _breakable
 from reports.sections import context_of
 from reports.sections.features import feature_tables
@@ -90,6 +91,16 @@ def test_one_launch_is_no_verdict():
     told = said(throughput_run(blocks=1))["One process, small rows"]
     assert "cpprb_impl is ahead" in told and "with too few launches for a verdict" in told
     assert "likely" not in told
+
+
+@pytest.mark.parametrize(("blocks", "minutes", "hint"), [(1, 2, "MINUTES=4"), (1, None, ""), (5, 2, "")])
+def test_a_run_with_too_few_launches_says_how_many_minutes_allow_more(blocks, minutes, hint):
+    run = throughput_run(blocks=blocks)
+    run.minutes = minutes
+    run.finish()
+    told = page_of(run)["left_out"]
+    assert hint in told and ("MINUTES" in told) is bool(hint)
+    assert ("6 verdicts on the fastest peer are missing or too close to call" in told) is bool(hint)
 
 
 def test_a_buffer_that_was_not_checked_is_not_said_to_be_sound():
