@@ -38,7 +38,7 @@ def sentences(context: Context) -> list[Sentence]:
     checked = [text for check in _checks(context) if (text := _checked(context.run, check))]
     found = [
         ("One process, small rows", _one_process(context, speeds, small)),
-        ("One process, large rows such as Atari frames", _one_process(context, speeds, large)),
+        ("One process, large rows", _one_process(context, speeds, large)),
         ("Many processes", _many_processes(context)),
         ("Correctness first", " ".join(checked)),
     ]

@@ -119,7 +119,7 @@ def test_texts_stand_out_from_their_shades(shades):
 def test_one_sentence_for_each_reader(run):
     said = {each.reader: each.text for each in sentences(context_of(run))}
     assert list(said) == [
-        "One process, small rows", "One process, large rows such as Atari frames", "Many processes",
+        "One process, small rows", "One process, large rows", "Many processes",
         "Correctness first",
     ]  # fmt: skip
     among, fastest = said["One process, small rows"].split(", ")[:2]
