@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 #: In order of importance: if the time budget is too small, the last suites are left out first. Each suite is the folder
 #: of that name.
 SUITES = (
+    "control",  # one peer as if it were two: the differences that the machine alone makes; takes seconds
     "throughput",  # calls in one process
     "apex",  # explorers and a learner, with a real environment
     "learning",  # trainings with that buffer, until their task is solved
@@ -21,7 +22,6 @@ SUITES = (
     "latency",  # the slowest calls
     "startup",  # from import to the first batch
     "memory",  # bytes per transition
-    "control",  # one peer as if it were two: the differences that the machine alone makes
     "counts",  # instructions, memory accesses and system calls per call, for the gate
     "hosts",  # rows on other hosts than the learner
 )

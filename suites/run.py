@@ -35,7 +35,7 @@ from suites.runner.resuming import resumed
 from suites.workloads import user_workload
 
 #: Part of a time budget that is reserved for the report.
-REPORT_SECONDS, REPORT_SECONDS_A_PEER = 15.0, 0.75
+REPORT_SECONDS, REPORT_SECONDS_A_PEER = 8.0, 0.5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +82,7 @@ def measure(arguments: Sequence[str] | None) -> int:
         f"(buffers: {len(declared) - len(variants)}, variants of them: {len(variants)})",
         flush=True,
     )
-    if isinstance(plan, Budgeted) and (shortage := plan.shortage()):
+    if shortage := plan.shortage():
         print(shortage, flush=True)
     return drive(run, args.resume or args.out or files.new_path(run), plan, profile.limit_seconds)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from adapters import external, registry
 from results.record import Run
+from results.suites import Kind, suite_of
 from suites import SUITES, suite_named, workloads
 from suites.runner.plan import Part
 from suites.runner.profiles import PROFILES
@@ -40,7 +41,8 @@ class Choice:
 
     def part(self, run: Run) -> Part:
         launches = self.suite.launches(run, self.settings, self.peers, self.workloads)
-        return Part(launches, self.settings.blocks, self.suite.repeated, self.named, self.suite.compared)
+        ranks = suite_of(self.suite.name).kind is not Kind.RATIOS
+        return Part(launches, self.settings.blocks, self.suite.repeated, self.named, self.suite.compared, ranks)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
 block launches every peer once, before variants that were not requested, which shows what each launch costs. Before the
-suites that measure once begin, the launches that decide a job are repeated up to `ENOUGH` times, in at most `DECIDING`
-of the time then left; this is done once for the peers and again for their variants. Each later block contains the
-launches that the question needs: first, for each job, the fastest, the runner-up and the reference, until they can be
-told apart; then all others with too few launches for an interval, except peers that are far behind; then those whose
-intervals are widest relative to their cost.
+suites that measure once begin, the launches that decide a job are repeated until it has a verdict, in at most
+`DECIDING` of the time then left; this is done once for the peers and again for their variants. Each later block
+contains the launches that the question needs: first, for each job, the fastest, the runner-up and the reference, until
+they can be told apart; then all others with too few launches for an interval, except peers that are far behind; then
+those whose intervals are widest relative to their cost. Suites that do not rank buffers wait for those that do.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Part:
     repeated: bool = True  # False: measured once; a budget is not spent on repeating it
     named: Collection[str] = ()  # peers that were asked for by name
     compared: Collection[str] | None = None  # the benchmarks that compare buffers (`Suite.compared`); None: all
+    ranks: bool = True  # False: its ratios do not say which buffer is fastest, and wait for the verdicts of others
 
     def is_variant(self, peer: str) -> bool:
         """Return whether the peer is a variant of another measured peer and was not itself requested."""
@@ -130,6 +131,10 @@ class Fixed:
 
     def leave_out(self) -> None:
         """Do nothing: without a budget, no launch is left out."""
+
+    def shortage(self) -> str:
+        """Return "": without a budget, none is too small."""
+        return ""
 
 
 class Costs:
@@ -236,11 +241,10 @@ class Budgeted:
         return chosen
 
     def _verdicts(self) -> Groups:
-        """Yield the groups of launches that decide a job, but not often enough for a verdict yet."""
+        """Yield the groups of launches that decide a job that has no verdict yet."""
         part_number = self._repeated()
         for group in self._undecided(part_number, self._contests(part_number)):
-            if any(times_launched(each) < ENOUGH for each in group):
-                yield [*group, *self._partners(group[0])]
+            yield [*group, *self._partners(group[0])]
 
     def _by_need(self) -> Groups:
         """Yield groups of launches that are compared, in order of need: those that decide a job; those with fewer than
@@ -249,7 +253,7 @@ class Budgeted:
         part_number = self._repeated()
         contests = self._contests(part_number)
         near = dict.fromkeys(launch for contest in contests for launch in contest.near())
-        yield from ([*group, *self._partners(group[0])] for group in self._undecided(part_number, contests))
+        yield from self._verdicts()
         few = [each for each in part_number if times_launched(each) < (ENOUGH if each in near else FEW)]
         wide = [each for each in near if each not in few and average_width(each)]
         for launch in (
@@ -259,14 +263,17 @@ class Budgeted:
             yield [launch, *self._partners(launch)]
 
     def _repeated(self) -> dict[Launch, int]:
-        """Return the launches that may be repeated, each with the number of its part."""
-        return {
+        """Return the launches that may be repeated, each with the number of its part: only those of suites that rank
+        buffers as long as one of their jobs is undecided."""
+        found = {
             launch: number
             for number, part in enumerate(self.parts, start=1)
             if part.repeated
             for launch in part.launches
             if launch.open_records
         }
+        ranking = {launch: number for launch, number in found.items() if self.parts[number - 1].ranks}
+        return ranking if any(contest.undecided() for contest in self._contests(ranking)) else found
 
     def _contests(self, part_number: dict[Launch, int]) -> list[Contest]:
         return contests_of({launch: self.parts[number - 1].compared for launch, number in part_number.items()})

@@ -225,6 +225,22 @@ def test_verdicts_of_important_suites_come_first():
     assert seen["add of second"] == plan.ENOUGH > seen["latency of second"]
 
 
+@pytest.mark.parametrize("ranks", [True, False])
+def test_suites_that_rank_no_buffer_wait_for_the_verdicts_of_those_that_do(ranks):
+    run, now = a_run(), [0.0]
+    calls, crowds = (launches(run, "fast", "second", benchmark=name) for name in ("add", "adds"))
+    budgeted = plan.Budgeted([plan.Part(calls, 1), plan.Part(crowds, 1, ranks=ranks)], 1, 30, lambda: now[0])
+    seen: Counter[str] = Counter()
+    for block, launch in budgeted:
+        now[0] += 1.0
+        seen[launch.name] += 1
+        budgeted.ended(launch, 1.0)
+        value = 1.0 if launch.peer == "fast" else (0.5, 1.0, 2.0)[block % 3]  # never told apart
+        launch.records[0].add_sample(block, value)
+    assert (seen["adds of second"] >= plan.ENOUGH) is ranks
+    assert seen["add of second"] > plan.ENOUGH
+
+
 def test_the_reference_is_launched_with_the_contenders():
     speeds = {"fast": 10.0, "second": 9.9, "cpprb": 1.0}
     noise = {"fast": 0.3, "second": 0.3, "cpprb": 1e-3}
