@@ -29,6 +29,7 @@ EXAMPLES = {
     "NAME.md.j2",
     "examples/anakin_prioritised_dqn_example.ipynb",
     "results/....json",
+    "results/machines/x.json",
     "results/reference/NAME.json",
     "results/reference/a-quick.json",
     "suites/a.py",
