@@ -223,26 +223,29 @@ class NstepWindow(ForkSafe):
             rows[name] = steps[name][last]
         if self._rewards:
             ahead = np.arange(min(self.size, len(done)))
-            discounts = self.gamma**ahead
             at = first[:, None] + ahead
             outside = at > last[:, None]
             at[outside] = 0
             for name in self._rewards:
                 rewards = steps[name][at]
                 rewards[outside] = 0  # assigned, not multiplied by 0: a NaN beyond the end must not count either
-                rows[name] = _sums(rewards, discounts)
+                rows[name] = _sums(rewards, self.gamma, outside)
         return rows
 
 
-def _sums(rewards: np.ndarray, discounts: np.ndarray) -> np.ndarray:
-    """Return the discounted sums over the second axis, in a dtype that holds them.
+def _sums(rewards: np.ndarray, gamma: float, outside: np.ndarray) -> np.ndarray:
+    """Return the discounted sums over the second axis, without the steps outside of each window.
 
-    The ring converts them to the field's dtype, and warns of those that become infinite there.
+    They are in double precision, or wider if that makes them finite: the ring converts them to the field's dtype, and
+    warns of those that become infinite there. It cannot warn of longdouble, for which there is no wider dtype.
     """
-    with np.errstate(over="ignore"):
-        sums: np.ndarray = np.einsum("rs...,s->r...", rewards, discounts)
-        finite = np.isfinite(sums)
-        if not finite.all():
-            wide = rewards.astype(np.result_type(rewards, np.longdouble))
-            sums = np.where(finite, sums, np.einsum("rs...,s->r...", wide, discounts))
+
+    def discounted(dtype: type[np.floating]) -> np.ndarray:
+        discounts = np.where(outside, dtype(0), dtype(gamma) ** np.arange(outside.shape[1]))
+        sums: np.ndarray = np.einsum("rs...,rs->r...", rewards, discounts)
         return sums
+
+    with np.errstate(over="ignore"):
+        sums = discounted(np.float64)
+        finite = np.isfinite(sums)
+        return sums if finite.all() else np.where(finite, sums, discounted(np.longdouble))

@@ -77,7 +77,7 @@ class NstepWindow {
     std::size_t column;
     double number;
   };
-  const std::vector<TooLarge>& too_large() const { return too_large_; }  // of each such column, one
+  const std::vector<TooLarge>& too_large() const { return too_large_; }  // at most one per column
   // Removes the oldest `count` steps.
   void drop(std::size_t count);
   void clear() { drop(waiting_); }

@@ -444,6 +444,16 @@ def test_each_field_whose_sums_become_infinite_is_warned_of(objects):
     assert sorted(str(each.message).partition(":")[0] for each in seen) == ["a", "b"]
 
 
+@pytest.mark.parametrize("objects", [{}, {"info": {"dtype": object}}], ids=["", "beside objects"])
+def test_large_powers_of_gamma_do_not_reach_beyond_the_end_of_an_episode(objects):
+    fields = {"rew": {"dtype": "float64"}, "done": {}, **objects}
+    buffer = ReplayBuffer(16, fields, Nstep={"size": 3, "rew": "rew", "gamma": 1e200})
+    for done in (0, 1, 0, 0):
+        buffer.add(rew=1.0, done=done, **dict.fromkeys(objects))
+    buffer.on_episode_end()
+    assert buffer.get_all_transitions()["rew"].ravel().tolist() == [1e200, 1.0, 1e200, 1.0]
+
+
 def test_steps_of_a_batch_that_was_refused_do_not_wait():
     buffer = of_rewards(ReplayBuffer, "float16")
     buffer.add(rew=1, done=0)
