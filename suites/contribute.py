@@ -1,7 +1,7 @@
 """Measure this machine for the project's page:  python -m suites.contribute
 
 Writes one record to results/machines/. docs/contribute.md says how to send it. Exit status: 0 if the record can be
-sent, 1 if it was measured and cannot, 2 if this machine cannot be measured now, 130 if interrupted.
+sent, 1 if it cannot or if measuring failed, 2 if this machine cannot be measured now, 130 if interrupted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from suites.contribution import OPTIONS
 
 #: The share of all processors that other programs may use, and the seconds for which it is measured.
 BUSY, LOOK_SECONDS = 0.1, 5.0
+#: The branch whose commits are measured, if this clone has it.
+MAIN = "origin/main"
 #: Names of users and machines that say nothing about a person.
 COMMON = ("root", "user", "localhost", "runner", "ubuntu", "debian")
 
@@ -41,8 +43,13 @@ def obstacles() -> Iterator[str]:
     revision = machine.revision()
     if not contribution.COMMIT.fullmatch(revision):
         yield f"revision must be a commit without changes, got {revision}: use a fresh clone"
+    elif contribution.is_commit(MAIN):
+        yield from contribution.commit_faults(revision, MAIN)
     if reason := registry.describe(REFERENCE).reason:
-        yield f"{REFERENCE} must be installed, since ratios are to it: {reason}; name another Python with PYTHON=..."
+        yield (
+            f"{REFERENCE}, the reference of most ratios, must be installed, got: {reason}; run make clean, then "
+            "make contribute PYTHON=python3.11"
+        )
     for name in registry.chosen([]):
         version, wanted = registry.describe(name).version, contribution.pinned(name)
         if None not in (version, wanted) and version != wanted:
@@ -58,13 +65,15 @@ def obstacles() -> Iterator[str]:
 
 def anonymous(text: str) -> str:
     """Return a message without the home folder, and without the names of the user and of the machine."""
-    for name, instead in _private():
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", instead, text)
+    # The longest first, since the host's name may contain the user's.
+    for name, instead in sorted(_private(), key=lambda pair: len(pair[0]), reverse=True):
+        begin = "" if name.startswith("/") else r"(?<!\w)"
+        text = re.sub(rf"{begin}{re.escape(name)}(?!\w)", instead, text)
     return text
 
 
 def _private() -> Iterator[tuple[str, str]]:
-    """Yield what says who measured, and what is written instead, the longest name of a thing first."""
+    """Yield each text that identifies the person or the machine, and its replacement."""
     with suppress(RuntimeError):  # HOME is not set, and the user has no entry in the password database
         home = str(Path.home())
         if home != "/":
@@ -72,7 +81,7 @@ def _private() -> Iterator[tuple[str, str]]:
     host = os.uname().nodename
     names = [(host, "host"), (host.partition(".")[0], "host")]
     with suppress(KeyError, OSError):  # likewise
-        names.insert(0, (getpass.getuser(), "user"))
+        names.append((getpass.getuser(), "user"))
     yield from ((name, instead) for name, instead in names if name and name not in COMMON)
 
 

@@ -48,10 +48,10 @@ def faults(path: Path) -> list[str]:
         (is_named_so, f"file name must be {wanted}, got {path.name}"),
         (size <= LARGEST, f"size must be at most {LARGEST:,} bytes, got {size:,}"),
         (run.command == COMMAND, f"command must be that of make contribute, {COMMAND}, got {run.command}"),
-        (run.is_whole, "run must be complete, got one that was interrupted"),
+        (run.is_whole, "run must be complete, got an interrupted one"),
         (COMMIT.fullmatch(run.revision), f"revision must be a commit without changes, got {run.revision}"),
         (not private, f"record must name no person's folder, got {private and private.group()}"),
-        *((suite in measured, f"{suite} must have a figure, got none") for suite in NEEDED),
+        *((suite in measured, f"figures of the suite {suite} must be present, got none") for suite in NEEDED),
     ]
     return [*(said for holds, said in rules if not holds), *control_faults(run)]
 
@@ -63,19 +63,27 @@ def control_faults(run: Run) -> list[str]:
     if blocks < ENOUGH:
         return [f"control must have both sides in at least {ENOUGH} blocks, got {blocks}: measure again"]
     return [
-        f"control must contain 1, got {each.low:.3f} to {each.high:.3f}: the machine did other work, or became slower; "
-        "measure again"
+        f"interval of the control must contain 1, got {each.low:.3f} to {each.high:.3f}: the machine did other work or "
+        "changed its speed, or it was chance; measure again"
         for each in found.itertuples()
         if not each.low <= 1 <= each.high
     ]
 
 
-def commit_faults(run: Run, base: str) -> list[str]:
-    """Return whether the measured code is not that of a commit of this project, one that `base` contains."""
-    known = subprocess.run(
-        ["git", "merge-base", "--is-ancestor", run.revision, base], cwd=environments.CHECKOUT, capture_output=True
-    )
-    return [] if known.returncode == 0 else [f"revision must be a commit of {base}, got {run.revision}"]
+def is_commit(name: str) -> bool:
+    """Return whether this clone knows a commit of this name."""
+    return _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+
+
+def commit_faults(revision: str, base: str) -> list[str]:
+    """Return a fault if `base` does not contain the measured commit."""
+    if _git("merge-base", "--is-ancestor", revision, base):
+        return []
+    return [f"revision must be a commit that {base} contains, got {revision}: measure again there"]
+
+
+def _git(*command: str) -> bool:
+    return subprocess.run(["git", *command], cwd=environments.CHECKOUT, capture_output=True).returncode == 0
 
 
 def version_faults(run: Run) -> list[str]:
@@ -103,12 +111,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("records", nargs="+", type=Path, metavar="RECORD.json")
     parser.add_argument("--base", metavar="REVISION", help="a commit that contains the measured ones")
     options = parser.parse_args(arguments)
+    if options.base and not is_commit(options.base):
+        parser.error(f"--base must be a revision of this clone, got {options.base}")
     wrong = 0
     for path in options.records:
         said = faults(path)
         if not said:
             run = load(path)
-            said = [*version_faults(run), *(commit_faults(run, options.base) if options.base else [])]
+            said = [*version_faults(run), *(commit_faults(run.revision, options.base) if options.base else [])]
         wrong += bool(said)
         for line in said:
             print(f"{path}: {line}", file=sys.stderr)

@@ -95,14 +95,17 @@ def test_a_second_record_of_a_day_may_have_a_number(put):
         "changes": (lambda: measured(revision="0" * 40 + "+dirty"), "revision must be a commit without changes"),
         "no git": (lambda: measured(revision="unknown"), "revision must be a commit without changes, got unknown"),
         "other command": (lambda: measured(command="python -m suites.run"), "command must be that of make contribute"),
-        "interrupted": (interrupted, "run must be complete, got one that was interrupted"),
+        "interrupted": (interrupted, "run must be complete, got an interrupted one"),
         "folder": (lambda: quoting("OSError: /home/ada/x.py"), "name no person's folder, got /home/ada"),
-        "control": (lambda: control(measured(), "second", 1.5), "control must contain 1, got 1.364 to 1.650"),
+        "control": (
+            lambda: control(measured(), "second", 1.5),
+            "interval of the control must contain 1, got 1.364 to 1.650",
+        ),
         "few blocks": (lambda: control(measured(), "second", 1.5, 4), "both sides in at least 5 blocks, got 4"),
         "one side": (lambda: without("control", side="second"), "both sides in at least 5 blocks, got 0"),
         "no control": (lambda: without("control"), "both sides in at least 5 blocks, got 0"),
         **{
-            suite: (lambda suite=suite: without(suite), f"{suite} must have a figure, got none")
+            suite: (lambda suite=suite: without(suite), f"figures of the suite {suite} must be present, got none")
             for suite in contribution.NEEDED
         },
     }.values(),
@@ -131,12 +134,27 @@ def test_a_record_with_another_version_of_a_library_is_not_sent(put, capsys):
     )
 
 
-@pytest.mark.parametrize("revision", ["0" * 40, machine.revision().removesuffix("+dirty")], ids=["unknown", "known"])
-def test_a_record_of_code_that_is_not_in_the_project_is_refused(put, capsys, revision):
-    path = put(measured(revision=revision))
-    is_known = revision != "0" * 40
-    assert contribution.main([str(path), "--base", "HEAD"]) == (0 if is_known else 1)
-    assert (f"revision must be a commit of HEAD, got {revision}" in capsys.readouterr().err) is not is_known
+def test_the_measured_commit_must_be_one_that_the_base_contains(put, capsys, monkeypatch, tmp_path):
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+        return subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    def commit() -> str:
+        git("commit", "--allow-empty", "--message=Measured")
+        return git("rev-parse", "HEAD").strip()
+
+    git("init", "--initial-branch=main")
+    contained = commit()
+    git("switch", "--create", "mine")
+    elsewhere = commit()
+    monkeypatch.setattr(contribution.environments, "CHECKOUT", tmp_path)
+    assert contribution.main([str(put(measured(revision=contained))), "--base", "main"]) == 0
+    for revision in (elsewhere, "0" * 40):
+        assert contribution.main([str(put(measured(revision=revision))), "--base", "main"]) == 1
+        assert f"revision must be a commit that main contains, got {revision}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        contribution.main([str(put(measured())), "--base", "no-such-branch"])
+    assert "--base must be a revision of this clone, got no-such-branch" in capsys.readouterr().err
 
 
 def test_every_default_peer_of_others_has_a_pinned_version():
@@ -160,10 +178,10 @@ def test_a_record_is_named_after_its_machine(cpu, name):
 
 
 @pytest.fixture
-def somebody(monkeypatch):
+def as_user(monkeypatch):
     """Make this process that of a user of a machine, with a home folder; None: the system does not know it."""
 
-    def somebody(name: str | None, host: str = "adas-laptop", home: str | None = None) -> None:
+    def as_user(name: str | None, host: str = "adas-laptop", home: str | None = None) -> None:
         def known(value, error):
             def get():
                 if value is None:
@@ -177,12 +195,12 @@ def somebody(monkeypatch):
         folder = None if home is None else Path(home)
         monkeypatch.setattr(Path, "home", known(folder, RuntimeError("Could not determine home directory.")))
 
-    return somebody
+    return as_user
 
 
 @pytest.mark.parametrize("name", ["ada.lovelace", "ada"])
-def test_a_record_is_written_without_the_names_of_the_user_and_the_machine(put, tmp_path, somebody, name):
-    somebody(name, home=f"/home/{name}")
+def test_a_record_is_written_without_the_names_of_the_user_and_the_machine(put, tmp_path, as_user, name):
+    as_user(name, home=f"/home/{name}")
     run = quoting(f"OSError: /home/{name}/x/y.py: {name}@adas-laptop is not allowed")
     run.records[0].seen = f"by {name}: adas-laptop, Canada"
     assert contribute.write(put(run), tmp_path / "machines") == []
@@ -200,13 +218,26 @@ def test_a_record_is_written_without_the_names_of_the_user_and_the_machine(put, 
         (("ada", "pc", "/home/ada"), "/home/adam/x and /home/ada/y", "/home/adam/x and ~/y"),
         ((None, "pc", None), "pc: /usr/lib/x.so", "host: /usr/lib/x.so"),
         (("ada", "pc.example.org", "/home/ada"), "pc and pc.example.org", "host and host"),
+        (("ada", "ada-pc.example.org", "/home/ada"), "ada-pc.example.org and ada-pc", "host and host"),
+        (("ada", "pc", "/home/ada"), "gcc -I/home/ada/x", "gcc -I~/x"),
+        (("ada", "pc", "/home/ada"), r"'line\n/home/ada/x'", r"'line\n~/x'"),
         (("ada", "pc", "/home/ada"), "/tmp/pytest-of-ada/x", "/tmp/pytest-of-user/x"),
         (("root", "localhost", "/root"), "root@localhost in /root/x", "root@localhost in ~/x"),
     ],
-    ids=["home is /", "another's home", "unknown user", "host with a domain", "after a hyphen", "common names"],
+    ids=[
+        "home is /",
+        "another's home",
+        "unknown user",
+        "host with a domain",
+        "user in the host",
+        "after a letter",
+        "after a backslash",
+        "after a hyphen",
+        "common names",
+    ],
 )
-def test_a_message_loses_what_names_somebody_and_nothing_else(somebody, who, text, expected):
-    somebody(*who)
+def test_messages_are_stripped_of_user_host_and_home(as_user, who, text, expected):
+    as_user(*who)
     assert contribute.anonymous(text) == expected
 
 
@@ -220,7 +251,7 @@ def test_records_of_one_day_get_different_names(put, tmp_path):
 
 def test_a_record_that_would_not_be_taken_is_not_written(put, tmp_path):
     (said,) = contribute.write(put(control(measured(), "second", 1.5)), tmp_path / "machines")
-    assert "control must contain 1" in said and not list(tmp_path.glob("machines/*"))
+    assert "interval of the control must contain 1" in said and not list(tmp_path.glob("machines/*"))
 
 
 def described(monkeypatch, versions, reason=None):
@@ -236,6 +267,7 @@ def described(monkeypatch, versions, reason=None):
 def quiet(monkeypatch):
     """A machine that can be measured."""
     monkeypatch.setattr(contribute.machine, "revision", lambda: "0" * 40)
+    monkeypatch.setattr(contribution, "is_commit", lambda _: False)
     monkeypatch.setattr(contribute.psutil, "sensors_battery", lambda: None)
     monkeypatch.setattr(contribute.psutil, "cpu_times_percent", lambda _: SimpleNamespace(idle=95.0, iowait=1.0))
     monkeypatch.delenv("REPLAYBENCH_ADAPTER", raising=False)
@@ -271,9 +303,13 @@ def test_a_quiet_machine_is_measured(quiet, monkeypatch, battery):
             lambda patch: described(patch, {"cpprb": "10.7.1"} | dict.fromkeys(set(registry.chosen([])) - {"cpprb"})),
             f"version of cpprb must be the pinned one, {contribution.pinned('cpprb')}, got 10.7.1",
         ),
+        "own branch": (
+            lambda patch: patch.setattr(contribution, "is_commit", lambda _: True),
+            "revision must be a commit that origin/main contains, got 000000",
+        ),
         "no reference": (
             lambda patch: described(patch, dict.fromkeys(registry.chosen([])), reason="cpprb has wheels up to 3.12"),
-            "cpprb must be installed, since ratios are to it: cpprb has wheels up to 3.12",
+            "cpprb, the reference of most ratios, must be installed, got: cpprb has wheels up to 3.12; run make clean",
         ),
         "adapter": (
             lambda patch: patch.setenv("REPLAYBENCH_ADAPTER", "mine.py"),
@@ -362,7 +398,7 @@ def test_ci_checks_the_records_that_a_branch_adds(branch):
 )
 def test_ci_refuses_a_branch_that_changes_a_record(branch, change):
     done = branch(change)
-    assert done.returncode == 1 and f"a record is never changed: {PLACE}/old.json" in done.stderr
+    assert done.returncode == 1 and f"records must not be changed, got changes of: {PLACE}/old.json" in done.stderr
 
 
 @pytest.mark.parametrize(
