@@ -97,9 +97,10 @@ class Lan:
 
     def sent_bytes(self, host: int) -> int:
         """Return how many bytes a host has sent over its link."""
-        # Not /sys/class/net, which shows the network of whoever mounted /sys.
-        (link,) = (line for line in self._do("run", str(host), "cat", "/proc/net/dev").splitlines() if "eth0:" in line)
-        return int(link.partition(":")[2].split()[8])
+        # /sys/class/net shows the network namespace in which /sys was mounted, not the host's.
+        links = (line.partition(":") for line in self._do("run", str(host), "cat", "/proc/net/dev").splitlines())
+        counters = {name.strip(): numbers.split() for name, _, numbers in links}
+        return int(counters["eth0"][8])
 
     def close(self) -> None:
         """End all hosts, their processes and networks."""

@@ -96,11 +96,14 @@ def _shared_memory_in_use() -> set[int]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             lines = (process / "maps").read_text().splitlines()
-            found.update(int(line.split(maxsplit=5)[4]) for line in lines if shown in line)
+            mapped = (line for line in lines if shown in line or f" {SHARED_MEMORY}/" in line)
+            found.update(int(line.split(maxsplit=5)[4]) for line in mapped)
         with suppress(OSError):
             for descriptor in (process / "fd").iterdir():
                 with suppress(OSError):
-                    about = descriptor.stat()
-                    if about.st_dev == device:
-                        found.add(about.st_ino)
+                    # Only files of such names: to ask about one on a network may take for ever.
+                    if Path(os.readlink(descriptor)).name.startswith(SEGMENT_PREFIXES):
+                        about = descriptor.stat()
+                        if about.st_dev == device:
+                            found.add(about.st_ino)
     return found

@@ -85,7 +85,9 @@ with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb", bufferi
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount a folder")
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0, reason="cannot mount a folder"
+)
 @pytest.mark.parametrize("use", ["mmap.mmap(file.fileno(), 0); file.close()", "None"], ids=["mapped", "open"])
 def test_a_segment_is_in_use_whatever_its_folder_is_called_there(use, tmp_path):
     """As for a program in a chroot."""
