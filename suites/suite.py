@@ -38,7 +38,7 @@ class Launch:
     least_limit: float = 0.0  # seconds that it may take even if the profile's limit is lower
     blocks: int | None = None  # the number of blocks in which it is launched, if lower than the suite's
     turns: bool = False  # whether it can take turns with another launch (`suites.runner.turns`)
-    apart_by: str = ""  # a parameter that is no part of its jobs, because launches that differ in it are compared
+    apart_by: str = ""  # a parameter in which launches of the same job differ, such as the control's side
 
     @property
     def open_records(self) -> list[Record]:

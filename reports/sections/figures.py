@@ -10,7 +10,7 @@ from reports.figures.ratios import figure_of, ratio_of
 from reports.sections.section import Context, Part, Section
 from reports.tables import notes
 from reports.tables.cells import scale_of
-from results.jobs import Job, has_figure, named_in, parameter_text, usual
+from results.jobs import Job, has_figure, named_in, parameter_text
 from results.suites import Kind, Suite, suite_of
 
 #: Suites whose figures would make hundreds of tables, and are in a section of their own instead.
@@ -63,12 +63,14 @@ def _all(context: Context) -> Iterator[WorkloadTables]:
 
 
 def _common(jobs: Sequence[Job], suite: Suite) -> Iterator[str]:
-    """Yield the parameters that the jobs' names omit, with their usual values."""
+    """Yield the parameters that jobs' names omit, with their values."""
     for name in dict.fromkeys(name for job in jobs for name in job.params):
-        omitting = [job for job in jobs if name not in named_in(suite.labels.get(job.benchmark, ""))]
-        value = usual([job.params.get(name) for job in jobs])
-        if value is not None and any(name in job.params for job in omitting):
-            yield parameter_text(name, value)
+        omitting = [
+            job for job in jobs if name in job.params and name not in named_in(suite.labels.get(job.benchmark, ""))
+        ]
+        told = [(parameter_text(name, job.params[name]), job.label) for job in omitting]
+        if omitted := dict.fromkeys(text for text, label in told if text not in label):
+            yield " or ".join(omitted)
 
 
 def _table(context: Context, jobs: Sequence[Job], reference: str | None, suite: Suite) -> FigureTable:

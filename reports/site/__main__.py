@@ -25,7 +25,8 @@ FOLDERS = (REFERENCE, MACHINES, RUNS)
 def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
     """Return the runs, the newest first, and what is wrong with each file that could not be read.
 
-    Of a run that is in two files, as one that was contributed is on the machine that measured it, the first counts.
+    A run that is in two files is shown once, under the name of the first: a contributed record is also in results/runs/
+    of the machine that measured it.
     """
     runs: dict[str, Run] = {}
     bad = []

@@ -24,7 +24,7 @@ def left_out(run: Run, undecided: int = 0) -> str:
     by_peer = Counter(record.peer for record in dropped)
     what = [f"{counted(count, 'cell')} of {peer}" for peer, count in by_peer.items()]
     about = {"took": run_minutes(run), "budget": run.minutes, "cells": len(dropped), "what": what}
-    return said("left_out", **about, undecided=undecided)
+    return said("left_out", **about, undecided=undecided if run.is_whole else 0)
 
 
 def left_out_whole(run: Run) -> list[str]:

@@ -1,7 +1,7 @@
 """What the control measures: one peer as if it were two, each side by launches of its own.
 
-Both sides are launched with the same command. A difference between them is therefore the machine's, and a difference
-between two peers that is not larger says nothing about them.
+The commands of the sides differ only in the name of the side. A difference between them is therefore the machine's, and
+a difference between two peers that is not larger says nothing about them.
 """
 
 from __future__ import annotations

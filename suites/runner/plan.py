@@ -291,7 +291,7 @@ class Budgeted:
 
     def _partners(self, launch: Launch) -> list[Launch]:
         """Return the launches of the reference peers that measure the same jobs or, for a launch of a reference peer,
-        the cheapest other launch."""
+        the cheapest launch that is compared with it."""
         same = [
             each
             for part in self.parts

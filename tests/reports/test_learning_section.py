@@ -69,7 +69,7 @@ def test_arms_that_learn_less_per_sample_are_named():
 def test_too_few_seeds_say_nothing_about_learning_per_sample():
     (said,) = task(trainings(3, {"cpprb_impl[lock=none]": 2e5})).notes
     assert said.startswith(
-        "3 seeds give no verdict on cpprb_impl[lock=none] and cpprb[PER behind one lock] relative to cpprb[MP]"
+        "3 seeds are too few for a verdict on cpprb_impl[lock=none] and cpprb[PER behind one lock] relative to cpprb[MP]"
     )
 
 
@@ -102,7 +102,7 @@ def test_medians_and_ratios_leave_out_trainings_that_were_not_solved():
     cells = dict(found.table.rows)["cpprb_impl[lock=none]"]
     assert (cells[0].value, cells[0].interval) == ("60", "range 60 to 60 (2 of 5 solved)")
     assert cells[0].ratio == f"~1.5{TIMES}" and not any(cell.fastest for cell in cells)
-    assert "2 seeds give no verdict on cpprb_impl[lock=none] relative to cpprb[MP]" in " ".join(found.notes)
+    assert "2 seeds are too few for a verdict on cpprb_impl[lock=none] relative to cpprb[MP]" in " ".join(found.notes)
 
 
 def test_ratios_to_a_reference_that_never_solved_the_task_are_bounds():

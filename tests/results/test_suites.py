@@ -25,11 +25,12 @@ def test_every_benchmark_has_a_label_and_every_label_a_benchmark(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notes_and_meanings_are_paragraphs_of_whole_sentences(name):
+def test_notes_and_meanings_are_paragraphs_that_end_with_a_full_stop(name):
     note = SUITES[name].note
     assert "\n" not in note and note == note.strip()
     assert note.endswith(".")
-    assert all(each.strip() == each and each.endswith(".") for each in SUITES[name].meanings.values())
+    for text in SUITES[name].meanings.values():
+        assert "\n" not in text and text == text.strip() and text.endswith(".")
 
 
 def test_a_suite_that_is_not_listed_ranks_peers_under_its_own_name():
