@@ -20,5 +20,5 @@ FEWEST_CALLS = 1_000
 
 #: Launches with which an interval is useful, and therefore the fewest for a verdict.
 ENOUGH = 5
-#: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring.md).
+#: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring/ratios.md).
 MATTERS = 1.1

@@ -111,7 +111,7 @@ class Work:
         """The median rate per second over the parts, weighted by their duration.
 
         This is not the mean: if another program takes a core for a moment, a learner that was starved before can get
-        access to the buffer, and a few such parts would dominate the mean (docs/measuring.md).
+        access to the buffer, and a few such parts would dominate the mean (docs/measuring/sharing.md).
         """
         by_rate = sorted(self.parts, key=lambda part: count(part) / part.seconds)
         spent = itertools.accumulate(part.seconds for part in by_rate)

@@ -1,7 +1,7 @@
 """`make draws`: every one of ten million equal priorities is drawn as often as it should be; too long for a test.
 
-Prints a record, of which docs/measuring.md keeps one, and fails unless chi-square per degree of freedom is within
-0.99 and 1.01; chance alone makes it 1 with a standard deviation of 0.0005.
+Prints a record, of which docs/measuring/conformance.md keeps one, and fails unless chi-square per degree of freedom is
+within 0.99 and 1.01; chance alone makes it 1 with a standard deviation of 0.0005.
 """
 
 from __future__ import annotations
