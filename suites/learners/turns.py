@@ -92,8 +92,8 @@ def relative_speed(task: Task, arm: type[LearnerArm], seed: int) -> float:
     """Return how many times as fast this training is as that with the library's own buffer, with the same seed.
 
     Both are forks of this process, which has imported the libraries and done nothing else, so that they begin with the
-    same memory. Processes that are started independently differ more in speed (docs/measuring/learners.md). This process
-    checks the arm's answers while the two get ready. Which one begins alternates with the seed.
+    same memory. Processes that are started independently differ more in speed (docs/measuring/learners.md). This
+    process checks the arm's answers while the two get ready. Which one begins alternates with the seed.
 
     Raises WrongAnswer if an answer is wrong, PeerTrouble if this training fails, RuntimeError if the other one does.
     """

@@ -184,7 +184,8 @@ def test_a_training_that_missed_the_target_is_no_figure():
     assert cells[OURS].status == "not reached, > 4,000"
     assert cells[PRIORITIZED].interval.endswith("(4 of 5 reached it)") and not cells[PRIORITIZED].fastest
     assert cells[REFERENCE].fastest or cells[EXACT].fastest
-    assert f"4 seeds are too few for a verdict on the steps that {PRIORITIZED} needs to the target" in "\n".join(found.notes)
+    said = "\n".join(found.notes)
+    assert f"4 seeds are too few for a verdict on the steps that {PRIORITIZED} needs to the target" in said
 
 
 def test_a_reference_that_missed_the_target_has_no_ratio_to_it():

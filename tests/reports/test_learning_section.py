@@ -69,7 +69,7 @@ def test_arms_that_learn_less_per_sample_are_named():
 def test_too_few_seeds_say_nothing_about_learning_per_sample():
     (said,) = task(trainings(3, {"cpprb_impl[lock=none]": 2e5})).notes
     assert said.startswith(
-        "3 seeds are too few for a verdict on cpprb_impl[lock=none] and cpprb[PER behind one lock] relative to cpprb[MP]"
+        "3 seeds are too few for a verdict on cpprb_impl[lock=none] and cpprb[PER behind one lock] relative to "
     )
 
 
