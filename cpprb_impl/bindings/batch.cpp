@@ -1,6 +1,9 @@
 #include "batch.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 
@@ -9,8 +12,17 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // JAX copies arrays with a smaller alignment
 constexpr npy_intp kLarge = npy_intp{1} << 16;
+constexpr std::size_t kPage = 4096, kHugePages = std::size_t{4} << 20;
 
 using Shape = std::vector<npy_intp>;
+
+// As NumPy does for its own arrays of this size: otherwise, a batch of images takes up to a third longer to write.
+// Linux may refuse; then its pages are small.
+void ask_for_huge_pages(char* data, std::size_t bytes) {
+  if (bytes < kHugePages) return;
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(data) % kPage;
+  madvise(data + before, (bytes - before) / kPage * kPage, MADV_HUGEPAGE);
+}
 
 PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy_intp row_bytes) {
   npy_intp dims[33] = {rows}, bytes;
@@ -26,6 +38,7 @@ PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy
       raise(PyExc_MemoryError,
             "a batch of %zd rows does not fit into memory: one of its columns needs %zd bytes per row", rows,
             row_bytes);
+    ask_for_huge_pages(static_cast<char*>(data), blocks * kAlignment);
     owner = Ref(PyCapsule_New(data, nullptr, [](PyObject* it) { std::free(PyCapsule_GetPointer(it, nullptr)); }));
     if (!owner) {
       std::free(data);

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from cpprb_impl import MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
 from .rows import ENV_DICT, make_rows, numbers_of
 
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 FRAMES = {"obs": {"shape": (84, 84, 4), "dtype": np.uint8}, "act": {"dtype": np.int64}}
 
 
@@ -55,6 +58,35 @@ def test_weights_and_indexes_go_there_too() -> None:
     buffer.sample(16, 0.4, out=out)
     assert (out["weights"] > 0).all()
     assert (out["indexes"] == numbers_of(out)).all()
+
+
+@pytest.mark.skipif(not HUGE_PAGES.exists(), reason="this Linux was built without huge pages")
+def test_columns_of_4_mib_ask_for_huge_pages() -> None:
+    buffer = frames_buffer()
+    few, many = buffer.sample(32)["obs"], buffer.sample(256)["obs"]
+    assert few.nbytes < 4 << 20 <= many.nbytes
+    assert asks_for_huge_pages(many.ctypes.data + many.nbytes // 2)
+    assert not asks_for_huge_pages(few.ctypes.data + few.nbytes // 2)
+
+
+def asks_for_huge_pages(address: int) -> bool:
+    """Return whether the mapping at this address has MADV_HUGEPAGE."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            return "hg" in line.split()
+    raise AssertionError("no mapping at this address")
+
+
+def test_rows_of_images_begin_with_a_cache_line() -> None:
+    assert bytes_per_row(FRAMES) == 28_224 + 64  # the action, and 56 unused bytes
+    assert bytes_per_row({"obs": {"shape": 4096, "dtype": np.uint8}, "act": {"dtype": np.int64}}) == 4096 + 8
+
+
+def bytes_per_row(fields: dict) -> float:
+    return (ReplayBuffer(1024, fields).nbytes - ReplayBuffer(512, fields).nbytes) / 512
 
 
 def readonly(column: np.ndarray) -> np.ndarray:
