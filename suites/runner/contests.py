@@ -28,6 +28,7 @@ FEW = 2
 class Contest:
     """One job, and the launches with a figure of it, the fastest first."""
 
+    job: object
     entries: Sequence[tuple[Launch, Record]]
 
     def undecided(self) -> list[Launch]:
@@ -55,7 +56,7 @@ def contests_of(launches: Mapping[Launch, Collection[str] | None]) -> list[Conte
         for job, record in launch.by_job.items():
             if record.ok and record.samples and (compared is None or record.benchmark in compared):
                 found.setdefault(job, []).append((launch, record))
-    return [Contest(sorted(entries, key=lambda entry: -_speed(entry[1]))) for entries in found.values()]
+    return [Contest(job, sorted(entries, key=lambda entry: -_speed(entry[1]))) for job, entries in found.items()]
 
 
 def told_apart(one: Record, other: Record) -> bool:

@@ -111,7 +111,7 @@ def drive(
         try:
             for number, (block, launch) in enumerate(plan):
                 interrupt.check()
-                records, begin = launch.due(block), time.monotonic()
+                records, begin = plan.records(launch, block), time.monotonic()
                 if not records:
                     continue
                 progress.begin(block, launch)
@@ -178,11 +178,11 @@ def measure(
     finally:
         # If the run is interrupted, there is no ending: results so far are kept, and missing ones are no fault.
         results = list(read_results(cells))
-        found = [next((each for each in reversed(results) if each.is_of(record)), None) for record in records]
-        unfinished = [record for record, result in zip(records, found, strict=True) if result is None]
-        for record, result in zip(records, found, strict=True):
-            if result is not None:
+        unfinished = list(records)
+        for record in launch.due(block):  # one job may give figures of records that were not asked for
+            if result := next((each for each in reversed(results) if each.is_of(record)), None):
                 _take(record, result, block)
+                unfinished = [each for each in unfinished if each is not record]
         still = begin + budget - _last_result(cells, begin)
         hung = still >= (OUR_STILL_SECONDS if is_ours(launch.peer) else STILL_SECONDS)
         if ending is not None and ending.timed_out and budget < limit and not hung:

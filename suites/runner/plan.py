@@ -108,6 +108,10 @@ class Fixed:
         while self._left:
             yield self._left.pop(0)
 
+    def records(self, launch: Launch, block: int) -> list[Record]:
+        """Return what the launch is to measure."""
+        return launch.due(block)
+
     def ended(self, launch: Launch, seconds: float) -> None:
         self._costs.add(launch, seconds)
 
@@ -138,8 +142,8 @@ class Fixed:
 
 
 class Costs:
-    """How long each launch takes, estimated by the mean of its durations so far, without the first one if there are
-    others: it may have compiled something."""
+    """How long each launch takes, estimated by the mean of its last two durations, without the first one if there are
+    others: it may have compiled something, and later ones measure less."""
 
     def __init__(self) -> None:
         self._took: dict[str, dict[str, list[float]]] = {}  # peer -> launch -> seconds
@@ -154,9 +158,13 @@ class Costs:
         """Return the seconds. For a launch that has not run, the median of the peer's others, or else of all."""
         of_peer = self._took.get(launch.peer, {})
         if took := of_peer.get(launch.name):
-            return mean(took[1:] or took)
+            return _usual(took)
         known = of_peer.values() or [took for each in self._took.values() for took in each.values()]
-        return median(mean(took[1:] or took) for took in known) if known else 0.0
+        return median(map(_usual, known)) if known else 0.0
+
+
+def _usual(took: Sequence[float]) -> float:
+    return mean(took[1:][-2:] or took)
 
 
 class Budgeted:
@@ -174,6 +182,7 @@ class Budgeted:
         self.minutes, self.deadline, self._clock = minutes, deadline, clock
         self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
         self._share = share * (deadline - self._begin)
+        self._needy: Collection[object] = ()  # the jobs that need samples in this block; empty: all
 
     def __iter__(self) -> Iterator[Scheduled]:
         """Yield the launches in the order that the module describes."""
@@ -202,10 +211,27 @@ class Budgeted:
     def _again(self, blocks: Iterator[int], needed: Callable[[], Groups], until: float) -> Iterator[Scheduled]:
         """Yield blocks of the launches that are needed, as long as they can end before `until`."""
         while chosen := shuffled(self._choose(needed(), until - self._clock()), self._shuffler):
-            block = next(blocks)
+            block, self._needy = next(blocks), self._jobs_in_need(chosen)
             for launch in chosen:
                 if self._costs.of(launch) <= until - self._clock():
                     yield block, launch
+
+    def records(self, launch: Launch, block: int) -> list[Record]:
+        """Return what the launch is to measure: in a repetition, only the jobs that need samples, if any does."""
+        due = launch.due(block)
+        needed = {id(record) for job, record in launch.by_job.items() if job in self._needy} if block else ()
+        return [record for record in due if id(record) in needed] or due
+
+    def _jobs_in_need(self, chosen: Sequence[Launch]) -> set[object]:
+        """Return the jobs of these launches that have no verdict, or too few samples of one of them."""
+        part_number = self._repeated()
+        undecided = {contest.job for contest in self._contests(part_number) if contest.undecided()}
+        return {
+            job
+            for launch in chosen
+            for job, record in launch.by_job.items()
+            if (record.ok or record.pending) and (job in undecided or len(record.samples) < ENOUGH)
+        }
 
     def shortage(self) -> str:
         """Say how long the question will need, about, if that is more than there is; otherwise ""."""

@@ -110,6 +110,18 @@ REVERB = "adapters/peers/reverb/adapter.py"
 SLEEP = "import time; time.sleep(600)"
 
 
+def test_figures_that_a_job_gives_besides_are_kept(tmp_path):
+    run = a_run()
+    asked, besides = THROUGHPUT.declare_jobs(run, "a", JOBS[:2])
+    ready, cells = tmp_path / "ready.jsonl", tmp_path / "cells.jsonl"
+    for record in (asked, besides):
+        append_result(ready, Result(record.benchmark, "a", record.workload, record.params, "ok", 1.0))
+    program = f"import shutil, sys; shutil.copyfile({str(ready)!r}, sys.argv[1])"
+    made = Launch("a launch", [asked, besides], lambda _records, to, _block: [sys.executable, "-c", program, str(to)])
+    driver.measure(made, [asked], 0, cells, 30, plan.Fixed([]), lambda: None)
+    assert [record.status for record in (asked, besides)] == ["ok", "ok"]
+
+
 def drive_one(tmp_path, peer: str, figures: int, then: str, minutes: float = 1.0, seconds: float = 2.0):
     """(exit status, statuses) of a run of one launch with two cells, `seconds` before the end of its budget."""
     run = a_run()

@@ -43,7 +43,7 @@ def simulate(
         now[0] += took
         if took < cost:
             budgeted.cut_short(launch, took)
-        for record in launch.open_records:
+        for record in budgeted.records(launch, block):
             spread = random_numbers.lognormvariate(0, (noise or {}).get(launch.peer, 0.1))
             record.add_sample(block, spread / (speeds or {}).get(launch.peer, 1.0))
         budgeted.ended(launch, took)
@@ -182,6 +182,25 @@ def test_peers_that_cannot_be_told_apart_are_launched_until_they_can():
     _, seen = simulate(costs, 5, noise={"fast": 0.4, "second": 0.4, "cpprb": 1e-3}, speeds=speeds)
     counts = Counter(peer for _, peer in seen)
     assert counts["fast"] == counts["second"] > 2 * plan.ENOUGH
+
+
+def test_only_jobs_that_need_samples_are_measured_again_and_by_everybody_in_the_block():
+    run, now = a_run(), [0.0]
+    made = launches(run, "cpprb", "fast", "far", cells=2)
+    noise = random.Random(1)
+    budgeted = plan.Budgeted([plan.Part(made, 3)], 2, 120, lambda: now[0], 1.0)
+    for block, launch in budgeted:
+        now[0] += 1
+        for record in budgeted.records(launch, block):
+            is_close = record.params["batch"] == 1 and launch.peer != "far"
+            speed = 1.0 if is_close else {"cpprb": 1.0, "fast": 3.0, "far": 0.1}[launch.peer]
+            record.add_sample(block, noise.lognormvariate(0, 0.5 if is_close else 1e-3) / speed)
+        budgeted.ended(launch, 1)
+    decided, open_one = ([each.records[job].samples for each in made[:2]] for job in (0, 1))
+    assert [len(each) for each in decided] == [plan.ENOUGH] * 2
+    assert [sample.block for sample in open_one[0]] == [sample.block for sample in open_one[1]]
+    assert len(open_one[0]) > 2 * plan.ENOUGH
+    assert [len(record.samples) for record in made[2].records] == [2, 2]
 
 
 def test_figures_that_are_0_or_rank_no_buffers_decide_nothing():
