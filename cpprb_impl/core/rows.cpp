@@ -15,6 +15,8 @@ constexpr std::size_t kTileBytes = 1 << 14;
 // Rows larger than this are copied one after the other.
 constexpr std::size_t kWideBytes = 1 << 13;
 constexpr std::size_t kPage = 4096, kLine = 64;
+// The share of a processor's caches that one process can count on is smaller than this.
+constexpr std::size_t kCaches = std::size_t{32} << 20;
 
 }  // namespace
 
@@ -136,7 +138,12 @@ void Rows::prepare_frames(const char* const* data, std::size_t skip, std::size_t
 }
 
 void Rows::write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot) {
-  is_shared_ ? write_as<BesideOthers>(data, skip, count, slot) : write_as<Alone>(data, skip, count, slot);
+  if (is_shared_)
+    write_as<BesideOthers>(data, skip, count, slot);
+  else if (capacity_ * stride_ > kCaches)
+    write_as<PastCaches>(data, skip, count, slot);
+  else
+    write_as<Alone>(data, skip, count, slot);
 }
 
 template <class Copy>

@@ -263,3 +263,29 @@ def test_no_reference_is_lost_or_kept():
     gc.collect()
     after = [sys.getrefcount(item) for item in watched]
     assert max(abs(a - b) for a, b in zip(after, before, strict=True)) < 20
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+def test_a_ring_that_no_cache_holds_stores_every_byte(kind) -> None:
+    """Large values are then written past the caches, in whole cache lines and the bytes before and after them."""
+    sizes = {"line": 4096, "odd": 4099, "image": 7056, "small": 3}
+    capacity = (40 << 20) // sum(sizes.values())
+    buffer = kind(capacity, {name: {"shape": size, "dtype": np.uint8} for name, size in sizes.items()})
+    assert buffer.nbytes > 32 << 20
+    content = np.random.default_rng(0).integers(0, 256, 2 * capacity + 8000, np.uint8)
+    rows = 0
+
+    def add(count: int) -> None:
+        nonlocal rows
+        starts = np.arange(rows, rows + count)[:, None]
+        values = {name: content[starts + np.arange(size)] for name, size in sizes.items()}
+        buffer.add(**{name: value[0] if count == 1 else value for name, value in values.items()})
+        rows += count
+
+    for count in (1, capacity - 2, 1, 100, 1, 7):  # the batch of 100 wraps around
+        add(count)
+    found = buffer.get_all_transitions()
+    slots = np.arange(capacity)
+    newest = slots + capacity * ((rows - 1 - slots) // capacity)  # the number of the row in each slot
+    for name, size in sizes.items():
+        assert np.array_equal(found[name], content[newest[:, None] + np.arange(size)]), name
