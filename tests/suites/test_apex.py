@@ -7,9 +7,11 @@ import pytest
 
 from results import load
 from suites import workloads
+from suites.apex import measure
 from suites.apex.playing import frames_follow, play
 from suites.apex.spec import BENCHMARKS, ONCE, PROFILES, SUITE
 from suites.runner.explorers import exploring
+from suites.runner.results import NotMeasured
 from tests.reports.synthetic_runs import empty_run
 
 from .conftest import needs_atari
@@ -164,3 +166,24 @@ def test_a_learner_stuck_in_native_code_is_killed_by_a_signal(surroundings):
     assert done.returncode == -signal.SIGABRT and "in giving_up" not in done.stdout
     assert "<module>" in done.stderr  # where it was stuck
     assert surroundings.leftovers() == []
+
+
+class Overwritten:
+    """A buffer whose row is overwritten before a new priority takes effect, in all attempts but every nth."""
+
+    def __init__(self, nth: int) -> None:
+        self.nth, self.updates, self.drawn = nth, 0, 0
+
+    def sample(self, size: int) -> dict:
+        return {"indexes": np.full(size, self.drawn)}
+
+    def update_priorities(self, _indexes: np.ndarray, priorities: np.ndarray) -> None:
+        if priorities[0] == measure.HUGE:
+            self.updates += 1
+            self.drawn = 1 - self.drawn if self.updates % self.nth else self.drawn
+
+
+def test_a_row_that_was_overwritten_does_not_count_as_stale():
+    assert measure._staleness(Overwritten(measure.ATTEMPTS)) == ("ok", 0, None)
+    with pytest.raises(NotMeasured, match="no effect within 200 samples, in 5 attempts"):
+        measure._staleness(Overwritten(measure.ATTEMPTS + 1))
