@@ -16,6 +16,12 @@ class Facts:
     #: Whether the buffer keeps references to the caller's arrays: never, after adds of many rows, or after all adds.
     keeps_references: Literal["never", "batches", "always"] | None = None
 
+    def keeps(self, benchmark: str, params: Mapping[str, Any]) -> bool:
+        """Return whether this benchmark's adds store the caller's arrays, which must then not change, and no copies."""
+        if benchmark not in ("add", "add_dicts"):  # lists are converted to new arrays
+            return False
+        return self.keeps_references == "always" or (self.keeps_references == "batches" and params.get("batch", 1) != 1)
+
 
 def facts_of(facts: Mapping[str, Any] | None, features: Mapping[str, str]) -> Facts:
     """Return a peer's facts. Records made before 23 November 2026 have none; they are derived from the sentences."""

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from results.record import Param, Run, load
+from results.statistics import confidence, rank
 from results.validation import BadRecord
 from results.verdicts import FEWEST_CALLS, REFERENCES
 
@@ -33,7 +33,6 @@ _AS_IN_RECORD = [*JOB[1:4], "peer", "unit", "better", "status", "reason", "seen"
 #: Columns with one value per sample.
 OF_SAMPLE = ["launch", "block", "value", "calls"]
 
-CONFIDENCE = 0.95
 #: Of a ratio that is compared with that of another run.
 FEWEST_LAUNCHES = 3
 
@@ -108,9 +107,9 @@ def figures(samples: pd.DataFrame) -> pd.DataFrame:
     known = samples[samples["value"].notna() & (samples["status"] != "invalidated")]
     by_cell = known.groupby(CELL, sort=False, dropna=False)
     count = by_cell["value"].transform("size")
-    k = count.map({n: _rank(n) for n in count.unique()})
-    rank = by_cell["value"].rank(method="first")
-    ends = known.assign(low=known["value"].where(rank == k), high=known["value"].where(rank == count + 1 - k))
+    k = count.map({n: rank(n) for n in count.unique()})
+    place = by_cell["value"].rank(method="first")
+    ends = known.assign(low=known["value"].where(place == k), high=known["value"].where(place == count + 1 - k))
     kept = {name: (name, "first") for name in known if name not in {*CELL, *OF_SAMPLE}}
     found = (
         ends.groupby(CELL, sort=False, dropna=False)
@@ -124,17 +123,8 @@ def figures(samples: pd.DataFrame) -> pd.DataFrame:
         )
         .reset_index()
     )
-    found["confidence"] = found["launches"].map(_confidence)
+    found["confidence"] = found["launches"].map(confidence)
     return found
-
-
-def _rank(launches: int) -> int:
-    """Return the k for which the k-th lowest and the k-th highest sample are the ends of the interval, at least 1."""
-    return max(1, int(stats.binom.ppf((1 - CONFIDENCE) / 2, launches, 0.5)))
-
-
-def _confidence(launches: int) -> float:
-    return float(1 - 2 * stats.binom.cdf(_rank(launches) - 1, launches, 0.5))
 
 
 def ratios(samples: pd.DataFrame, reference: str | Mapping[str, str] = REFERENCES) -> pd.DataFrame:

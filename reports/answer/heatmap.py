@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports.checks import Check, explained, unchecked
 from reports.figures.formatting import NOTHING, size
-from reports.figures.peers import by_library, keeps_references
+from reports.figures.peers import by_library
 from reports.figures.ratios import Ratio, ratio_of
 from reports.sections import apex
 from reports.sections.section import Context
@@ -231,7 +231,7 @@ def _table(context: Context, title: str, reference: str, columns: Sequence[HeatC
     rows = []
     for peer in by_library(context.run):
         if any(peer.name in column.job.shown for column in columns):
-            careless = [keeps_references(peer, column.job) for column in columns]
+            careless = [peer.known.keeps(column.job.benchmark, column.job.params) for column in columns]
             cells = [
                 _cell(column.job, peer.name, reference, kept) for column, kept in zip(columns, careless, strict=True)
             ]

@@ -11,7 +11,7 @@ from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.checks import Check, integrity
 from reports.checks.integrity import APEX, safety_of
 from reports.figures.formatting import listed
-from reports.figures.peers import base_name, keeps_references
+from reports.figures.peers import base_name
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import ratio_of
 from reports.rendering import worded
@@ -118,7 +118,9 @@ def _jobs(answers: Sequence[Answer]) -> str:
 
 def _careless(run: Run, job: Job) -> set[str]:
     """The peers measured here that keep references to the caller's arrays."""
-    return {peer.name for peer in run.peers if peer.name in job.measured and keeps_references(peer, job)}
+    return {
+        peer.name for peer in run.peers if peer.name in job.measured and peer.known.keeps(job.benchmark, job.params)
+    }
 
 
 def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:

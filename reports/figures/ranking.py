@@ -6,11 +6,10 @@ import statistics as plain_statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from reports.figures.peers import keeps_references
 from reports.figures.ratios import Ratio, figure_of, ratio_of
-from reports.figures.statistics import Figure, speed_ups
 from results import Record, Run
 from results.jobs import Job, fastest_first
+from results.statistics import Figure, speed_ups
 from results.verdicts import MATTERS
 
 WITHIN = f"within {MATTERS - 1:.0%}"
@@ -87,7 +86,7 @@ def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Ans
     """Return one answer per job, or two if the fastest add keeps references instead of copying."""
     answers = []
     for job in jobs:
-        careless = {peer.name for peer in run.peers if keeps_references(peer, job)}
+        careless = {peer.name for peer in run.peers if peer.known.keeps(job.benchmark, job.params)}
         records = fastest_first(list(job.measured.values()))
         first = _answer(job, records, reference, careless)
         answers.append(first)

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from reports.figures.formatting import TIMES, digits_of, interval, times
-from reports.figures.statistics import Figure, figure, speed_up
 from results import Record
+from results.statistics import Figure, figure, speed_up
 from results.verdicts import ENOUGH, FEWEST_CALLS, MATTERS
 
 

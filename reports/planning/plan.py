@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from reports.figures.formatting import listed, number
-from reports.figures.statistics import FEWEST_FOR_INTERVAL
 from reports.planning.costs import SENT_ROWS, Costs
 from reports.planning.errors import Model
 from reports.planning.measured import Cell
 from reports.planning.simulation import NEW_PRIORITY_BYTES, REQUEST_BYTES, Hosts, Load, Reached, simulate
+from results.statistics import FEWEST_FOR_INTERVAL
 from results.words import counted
 
 LIMIT = 0.7  # of a resource's time, above which queues grow fast

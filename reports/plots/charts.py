@@ -10,8 +10,8 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reports.figures.formatting import number
-from reports.figures.statistics import Figure
 from reports.plots.looks import FAINT, GRID, INK, Look
+from results.statistics import Figure
 
 LEGEND_LINE = 4.5  # font sizes: enough to tell a dashed line from a dotted one behind a marker
 

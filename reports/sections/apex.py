@@ -12,12 +12,12 @@ from reports.checks import integrity
 from reports.checks.integrity import Safety
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
-from reports.figures.statistics import Figure
 from reports.plots import Picture
 from reports.rendering import worded
 from reports.sections.crowds import crowding_note
 from reports.sections.section import Context, Part, Section
 from results.jobs import Job, fastest_first
+from results.statistics import Figure
 from results.suites import SUITES
 from results.verdicts import MATTERS, SHARED_REFERENCE
 from results.words import counted

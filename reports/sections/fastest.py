@@ -9,12 +9,12 @@ from functools import partial
 from reports.figures.formatting import NOTHING, interval, scale_for
 from reports.figures.ranking import WITHIN, Answer, Standing, answers_of, standings
 from reports.figures.ratios import Ratio, figure_of
-from reports.figures.statistics import FEWEST_FOR_INTERVAL, Figure
 from reports.rendering import worded
 from reports.sections.crowds import crowding_note, is_scaling
 from reports.sections.section import Context, Part, Section
 from reports.tables import notes
 from results.jobs import Job
+from results.statistics import FEWEST_FOR_INTERVAL, Figure
 from results.suites import Suite, suite_of
 from results.verdicts import ENOUGH, MATTERS
 

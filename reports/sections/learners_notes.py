@@ -7,9 +7,9 @@ from functools import partial
 
 from reports.figures.formatting import number
 from reports.figures.ratios import Ratio
-from reports.figures.statistics import detectable, figure, holm, least_p, p_equal
 from reports.figures.trainings import WEIGHTS, Task, ratios_of
 from reports.rendering import worded
+from results.statistics import detectable, figure, holm, least_p, p_equal
 from results.verdicts import ENOUGH, MATTERS
 
 ALPHA = 0.05

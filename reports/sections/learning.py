@@ -10,7 +10,6 @@ from reports import plots
 from reports.figures.formatting import Scale
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
-from reports.figures.statistics import speed_up
 from reports.plots import Picture
 from reports.rendering import worded
 from reports.sections.matrix import MatrixTable
@@ -18,6 +17,7 @@ from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
 from reports.tables.troubles import number_of
 from results.jobs import Job, fastest_first, has_figure
+from results.statistics import speed_up
 from results.suites import SUITES
 from results.verdicts import ENOUGH, SHARED_REFERENCE
 

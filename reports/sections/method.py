@@ -22,17 +22,7 @@ class Method:
 
     @property
     def explained(self) -> str:
-        launches = f" This run has {self.launches} per cell." if self.launches else ""
-        spent = f" {worded('method_notes.j2', 'spent', share=self.unmeasured)}" if self.unmeasured else ""
-        return (
-            "Every figure comes from launches: fresh processes that set up one peer, check its answers, and only then "
-            "time it. In each block every peer is launched at most once, in changing order, so that a slow period of "
-            "the machine affects all peers; ratios are taken within a block. A figure is the median over launches with "
-            f"its bootstrap interval (95%, percentile).{launches} No method gives a 95% interval for a median of fewer "
-            "than six launches; the interval then effectively spans the lowest and the highest launch. A peer whose "
-            "answers are wrong is not timed; a figure measured before a peer failed or returned a wrong answer carries "
-            f"a mark.{spent}"
-        )
+        return worded("method_notes.j2", "explained", launches=self.launches, unmeasured=self.unmeasured)
 
 
 def parts(context: Context) -> list[Part]:

@@ -12,7 +12,6 @@ from typing import Any
 from reports import plots
 from reports.figures.formatting import NOTHING, number, percent, times
 from reports.figures.ratios import figure_of
-from reports.figures.statistics import Figure
 from reports.plots import Picture
 from reports.queueing.fit import fit
 from reports.queueing.model import Costs, Crowd, Rates
@@ -21,6 +20,7 @@ from reports.queueing.simulation import simulate
 from reports.sections import apex
 from reports.sections.apex import ALONG, REAL, Setting, cost_of, environment_of, explorers_of
 from reports.sections.section import Context, Part, Section
+from results.statistics import Figure
 
 FITTED = 2  # explorers; the model sees no more
 TWICE = 2 * FITTED

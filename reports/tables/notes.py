@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.figures.peers import keeps_references, without_evidence
+from reports.figures.peers import without_evidence
 from results import Peer, Run
 from results.jobs import Job
 
@@ -39,7 +39,7 @@ def marks(peer: Peer, job: Job) -> str:
     """Return the marks that belong beside this peer's figure at this job."""
     found = ""
     if job.benchmark.startswith(("add", "compressed_add")):
-        if keeps_references(peer, job):
+        if peer.known.keeps(job.benchmark, job.params):
             found += KEEPS_REFERENCES
         if job.params.get("batch", 1) != 1 and not peer.known.adds_batches:
             found += NO_BATCH_ADD

@@ -9,10 +9,10 @@ import pytest
 from reports.answer.heatmap import shared_columns
 from reports.build import build
 from reports.figures.formatting import TIMES
-from reports.figures.statistics import Figure
 from reports.sections import apex, context_of
 from results import Run
 from results.record import Sample
+from results.statistics import Figure
 
 from .synthetic_runs import add_apex_job, add_workload, empty_run
 

@@ -1,7 +1,7 @@
 import pytest
 
 from reports.figures.formatting import interval, listed, number, scale_for, size
-from reports.figures.statistics import Figure
+from results.statistics import Figure
 from results.words import counted
 
 

@@ -9,10 +9,10 @@ import pytest
 from reports import learners_tables
 from reports.build import build
 from reports.figures.formatting import NOTHING, TIMES
-from reports.figures.statistics import detectable, least_p, p_equal
 from reports.sections import context_of, learners
 from results import Run
 from results.record import Sample
+from results.statistics import detectable, least_p, p_equal
 
 from .synthetic_runs import add_workload, empty_run
 

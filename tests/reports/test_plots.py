@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adapters import registry
 from reports import plots
-from reports.figures.statistics import Figure
+from results.statistics import Figure
 
 PEERS = registry.every()
 LOOKS = plots.looks(PEERS, PEERS)

@@ -6,7 +6,6 @@ import random
 import pytest
 
 from reports.answer.sentences import sentences
-from reports.figures.peers import keeps_references
 from reports.figures.ranking import answers_of, standings
 from reports.sections import context_of
 from reports.tables.cells import scale_of, speed_cell
@@ -80,7 +79,7 @@ def test_a_peer_may_copy_one_step_and_keep_a_batch():
         run.peers[0], features={"copies_on_add": "one step: yes; a batch: no, keeps views of the caller's arrays"}
     )
     one, batch, sample, *_ = jobs_of(run)
-    assert [keeps_references(run.peers[0], job) for job in (one, batch, sample)] == [False, True, False]
+    assert [run.peers[0].known.keeps(job.benchmark, job.params) for job in (one, batch, sample)] == [False, True, False]
 
 
 def test_a_difference_that_memory_layout_could_make_is_only_likely():

@@ -4,8 +4,8 @@ import pytest
 
 from adapters import registry
 from reports.figures.ratios import Ratio, ratio_of, rounded_down
-from reports.figures.statistics import Figure
 from results import Record, verdicts
+from results.statistics import Figure
 from suites.sharing import crowds
 
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from reports.figures.statistics import figure, holm, speed_up, speed_ups
 from results import Record
 from results.analysis.pairs import log_slow_downs
+from results.statistics import confidence, figure, holm, speed_up, speed_ups
 
 
 def record(better, values):
@@ -37,9 +37,11 @@ def test_equal_launches_need_no_interval():
     assert (figure([2.0] * 5).low, figure([2.0] * 5).high) == (2.0, 2.0)
 
 
-def test_the_same_values_give_the_same_interval():
-    values = list(np.random.default_rng(0).lognormal(size=9))
-    assert figure(values) == figure(values)
+@pytest.mark.parametrize("launches", [6, 9, 12, 15])
+def test_the_interval_contains_the_true_median_as_often_as_it_says(launches):
+    drawn = np.random.default_rng(0).lognormal(size=(4_000, launches))
+    contains = [found.low <= 1 <= found.high for found in map(figure, drawn)]
+    assert confidence(launches) >= 0.95 and np.mean(contains) == pytest.approx(confidence(launches), abs=0.01)
 
 
 @pytest.mark.parametrize(("better", "mine", "theirs"), [("lower", 1.0, 2.0), ("higher", 2.0, 1.0)])

@@ -1,21 +1,22 @@
 """Figures and ratios, each with an interval. A launch (a fresh process) is the unit of repetition.
 
-With few launches, the bootstrap interval of a median is effectively the range of the samples, which contains the true
-median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. README and the report say so.
+Intervals are the exact ones of a median, which order statistics give without any assumption about the distribution
+(Hahn and Meeker 1991, "Statistical Intervals", section 5.2). With few launches, such an interval spans the samples, and
+contains the true median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. The report says so.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import stats
 
-from results import Record
 from results.analysis.pairs import by_block
+from results.record import Record
 
 CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 3  # with fewer, only the lowest and the highest sample are shown
@@ -39,22 +40,21 @@ class Figure:
 
 
 def figure(values: Sequence[float]) -> Figure:
-    """Return the median with its bootstrap interval (95%, percentile). `values` must not be empty."""
-    data = np.asarray(values, dtype=float)
-    low, high = float(data.min()), float(data.max())
-    if len(data) >= FEWEST_FOR_INTERVAL and low < high:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-            interval = stats.bootstrap(
-                (data,),
-                np.median,
-                confidence_level=CONFIDENCE,
-                n_resamples=RESAMPLES,
-                method="percentile",
-                rng=np.random.default_rng(SEED),
-            ).confidence_interval
-        low, high = float(interval.low), float(interval.high)
-    return Figure(float(np.median(data)), low, high, len(data))
+    """Return the median with its exact 95% interval. `values` must not be empty."""
+    data = np.sort(np.asarray(values, dtype=float))
+    end = rank(len(data)) - 1
+    return Figure(float(np.median(data)), float(data[end]), float(data[-1 - end]), len(data))
+
+
+@cache
+def rank(launches: int) -> int:
+    """Return the k for which the k-th lowest and the k-th highest sample are the ends of the interval, at least 1."""
+    return max(1, int(stats.binom.ppf((1 - CONFIDENCE) / 2, launches, 0.5)))
+
+
+def confidence(launches: int) -> float:
+    """Return the probability that the interval contains the true median."""
+    return float(1 - 2 * stats.binom.cdf(rank(launches) - 1, launches, 0.5))
 
 
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:
