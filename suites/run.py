@@ -73,7 +73,8 @@ def measure(arguments: Sequence[str] | None) -> int:
     plan: Budgeted | Fixed
     if args.minutes:
         report_seconds = REPORT_SECONDS + REPORT_SECONDS_A_PEER * len(run.peers)
-        plan = Budgeted(parts, args.minutes, begin + 60 * args.minutes - report_seconds)
+        facts = {peer.name: peer.known for peer in run.peers}
+        plan = Budgeted(parts, args.minutes, begin + 60 * args.minutes - report_seconds, facts=facts)
     else:
         plan = fixed(parts)
     variants = {name for name in declared if any(part.is_variant(name) for part in parts)}

@@ -1,7 +1,7 @@
 """What a run with a time budget still has to decide: which buffer is fastest at each job, and by how much?
 
-Intervals are approximate here, since they are computed for all cells after every block: the notch of a box plot
-(McGill, Tukey and Larsen 1978). The report computes its own.
+Intervals and verdicts are those of the report. Where the fastest buffer keeps references to the caller's arrays, the
+fastest of those that copy them is sought, too.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import numpy as np
-
 from adapters.registry import REFERENCES
+from results.facts import Facts
 from results.record import Record
+from results.statistics import speed_up
 from results.verdicts import ENOUGH, MATTERS
 from suites.suite import Launch
 
@@ -48,37 +48,43 @@ class Contest:
         return [launch for launch, record in self.entries if best <= FAR * _speed(record)]
 
 
-def contests_of(launches: Mapping[Launch, Collection[str] | None]) -> list[Contest]:
-    """Return a contest for each job of which a launch has a figure; launches are given with the benchmarks that
-    compare buffers (None: all)."""
+def contests_of(
+    launches: Mapping[Launch, Collection[str] | None], facts: Mapping[str, Facts] | None = None
+) -> list[Contest]:
+    """Return the contests for the jobs of which a launch has a figure; launches are given with the benchmarks that
+    compare buffers (None: all). `facts` are those of each peer."""
     found: dict[object, list[tuple[Launch, Record]]] = {}
     for launch, compared in launches.items():
         for job, record in launch.by_job.items():
             if record.ok and record.samples and (compared is None or record.benchmark in compared):
                 found.setdefault(job, []).append((launch, record))
-    return [Contest(job, sorted(entries, key=lambda entry: -_speed(entry[1]))) for job, entries in found.items()]
+    contests = []
+    for job, unsorted in found.items():
+        entries = sorted(unsorted, key=lambda entry: -_speed(entry[1]))
+        contests.append(Contest(job, entries))
+        copying = [entry for entry in entries if not _keeps(entry[1], facts or {})]
+        if copying and copying[0] is not entries[0]:
+            contests.append(Contest(job, copying))
+    return contests
 
 
-def told_apart(one: Record, other: Record) -> bool:
-    """Return whether one of two records of the same job is faster, or both are within `MATTERS`, in enough blocks.
+def _keeps(record: Record, facts: Mapping[str, Facts]) -> bool:
+    known = facts.get(record.peer)
+    return known is not None and known.keeps(record.benchmark, record.params)
+
+
+def told_apart(best: Record, other: Record) -> bool:
+    """Return whether the better of two records of the same job is faster, or both are within `MATTERS`, in enough
+    blocks.
 
     A figure of 0 has no ratio, and more samples would not change that.
     """
-    mine, others = ({sample.block: sample.value for sample in record.samples} for record in (one, other))
-    if not (all(mine.values()) and all(others.values())):
+    if not all(sample.value for record in (best, other) for sample in record.samples):
         return True
-    ratios = [mine[block] / others[block] for block in mine.keys() & others.keys()]
-    if len(ratios) < ENOUGH:
+    ratio = speed_up(best, other)
+    if ratio is None or ratio.launches < ENOUGH:
         return False
-    logs = [math.log(ratio) for ratio in ratios]
-    middle, half = median(logs), notch(logs) / 2
-    return abs(middle) > half or abs(middle) + half < math.log(MATTERS)
-
-
-def notch(values: Sequence[float]) -> float:
-    """Return the approximate width of the 95% interval of the median: 2 x 1.57 IQR/sqrt(n)."""
-    low, high = np.percentile(values, [25, 75])
-    return 2 * 1.57 * float(high - low) / math.sqrt(len(values))
+    return ratio.low > 1 or (ratio.low > 1 / MATTERS and ratio.high < MATTERS)
 
 
 def _speed(record: Record) -> float:

@@ -16,14 +16,16 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
 from adapters.registry import REFERENCES, family
+from results.facts import Facts
 from results.record import Record
+from results.statistics import figure
 from results.verdicts import ENOUGH
-from suites.runner.contests import FEW, Contest, contests_of, notch
+from suites.runner.contests import FEW, Contest, contests_of
 from suites.suite import Launch
 
 #: The share of the time left that may be spent on verdicts before the suites that measure once begin.
@@ -177,8 +179,9 @@ class Budgeted:
         deadline: float,
         clock: Callable[[], float] = time.monotonic,
         share: float = SHARE,
+        facts: Mapping[str, Facts] | None = None,
     ) -> None:
-        self.parts = parts
+        self.parts, self.facts = parts, facts
         self.minutes, self.deadline, self._clock = minutes, deadline, clock
         self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
         self._share = share * (deadline - self._begin)
@@ -302,7 +305,8 @@ class Budgeted:
         return ranking if any(contest.undecided() for contest in self._contests(ranking)) else found
 
     def _contests(self, part_number: dict[Launch, int]) -> list[Contest]:
-        return contests_of({launch: self.parts[number - 1].compared for launch, number in part_number.items()})
+        compared = {launch: self.parts[number - 1].compared for launch, number in part_number.items()}
+        return contests_of(compared, self.facts)
 
     def _undecided(self, part_number: dict[Launch, int], contests: Sequence[Contest]) -> list[tuple[Launch, ...]]:
         """Return the launches that decide jobs: those with too few first, important suites first, and within a suite
@@ -383,8 +387,9 @@ def average_width(launch: Launch) -> float:
 
 
 def width(record: Record) -> float:
-    """Return the approximate width of the 95% interval of the median over launches, as log(high/low). It is 0 if a
-    sample is 0: no ratio to it exists, and more samples would not change that."""
+    """Return the width of the interval of the median over launches, as log(high/low). It is 0 if a sample is 0: no
+    ratio to it exists, and more samples would not change that."""
     if not all(sample.value for sample in record.samples):
         return 0.0
-    return notch([math.log(sample.value) for sample in record.samples])
+    found = figure([sample.value for sample in record.samples])
+    return math.log(found.high / found.low)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from results.facts import Facts
 from results.record import Run
 from suites.control.spec import PROFILES, SUITE
 from suites.runner import contests, plan
@@ -214,6 +216,20 @@ def test_figures_that_are_0_or_rank_no_buffers_decide_nothing():
     assert len(found) == 2 and not any(contest.undecided() for contest in found)
     assert all(made[0] in contest.near() for contest in found)
     assert contests.contests_of(dict.fromkeys(made, ("sample",))) == []
+
+
+def test_the_fastest_of_the_buffers_that_copy_is_decided_too():
+    run = a_run()
+    made = launches(run, "careless", "a", "b")
+    for launch, spread in zip(made, (1e-3, 0.1, 0.1), strict=True):
+        for block in range(plan.ENOUGH):
+            launch.records[0].add_sample(block, (1 if launch is made[0] else 10) * (1 + spread * (block % 3)))
+    facts = {"careless": Facts(keeps_references="always")}
+    assert [contest.undecided() for contest in contests.contests_of(dict.fromkeys(made))] == [[]]
+    overall, copying = contests.contests_of(dict.fromkeys(made), facts)
+    assert overall.undecided() == [] and copying.undecided() == []  # a and b are equally fast
+    made[2].records[0].samples[0] = replace(made[2].records[0].samples[0], value=20.0)
+    assert set(contests.contests_of(dict.fromkeys(made), facts)[1].undecided()) == {made[1], made[2]}
 
 
 def test_a_peer_that_decides_many_jobs_comes_before_a_cheaper_one_that_decides_one():
