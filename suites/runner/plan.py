@@ -185,7 +185,7 @@ class Budgeted:
         self.minutes, self.deadline, self._clock = minutes, deadline, clock
         self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
         self._share = share * (deadline - self._begin)
-        self._needy: Collection[object] = ()  # the jobs that need samples in this block; empty: all
+        self._needed: Mapping[Launch, Collection[object]] = {}  # the jobs that are measured in this block; empty: all
 
     def __iter__(self) -> Iterator[Scheduled]:
         """Yield the launches in the order that the module describes."""
@@ -193,9 +193,9 @@ class Budgeted:
         for is_variant in (False, True):
             yield from self._first(True, is_variant)
             if any(self._unmeasured(False, is_variant)):
-                yield from self._again(blocks, self._verdicts, self._clock() + DECIDING * self._left())
+                yield from self._again(blocks, self._clock() + DECIDING * self._left(), only_undecided=True)
                 yield from self._first(False, is_variant)
-        yield from self._again(blocks, self._by_need, self.deadline)
+        yield from self._again(blocks, self.deadline)
 
     def _first(self, repeated: bool, is_variant: bool) -> Iterator[Scheduled]:
         """Yield the first launches of the parts that are repeated, or not; of the latter, the short ones first."""
@@ -211,10 +211,11 @@ class Budgeted:
                     if part.is_variant(launch.peer) is is_variant:
                         yield launch
 
-    def _again(self, blocks: Iterator[int], needed: Callable[[], Groups], until: float) -> Iterator[Scheduled]:
+    def _again(self, blocks: Iterator[int], until: float, only_undecided: bool = False) -> Iterator[Scheduled]:
         """Yield blocks of the launches that are needed, as long as they can end before `until`."""
+        needed = self._verdicts if only_undecided else self._by_need
         while chosen := shuffled(self._choose(needed(), until - self._clock()), self._shuffler):
-            block, self._needy = next(blocks), self._jobs_in_need(chosen)
+            block, self._needed = next(blocks), self._jobs_in_need(chosen, only_undecided)
             for launch in chosen:
                 if self._costs.of(launch) <= until - self._clock():
                     yield block, launch
@@ -222,19 +223,24 @@ class Budgeted:
     def records(self, launch: Launch, block: int) -> list[Record]:
         """Return what the launch is to measure: in a repetition, only the jobs that need samples, if any does."""
         due = launch.due(block)
-        needed = {id(record) for job, record in launch.by_job.items() if job in self._needy} if block else ()
-        return [record for record in due if id(record) in needed] or due
+        needed = self._needed.get(launch, ()) if block else ()
+        of_needed = {id(launch.by_job[job]) for job in needed}
+        return [record for record in due if id(record) in of_needed] or due
 
-    def _jobs_in_need(self, chosen: Sequence[Launch]) -> set[object]:
-        """Return the jobs of these launches that have no verdict, or too few samples of one of them."""
-        part_number = self._repeated()
-        undecided = {contest.job for contest in self._contests(part_number) if contest.undecided()}
-        return {
-            job
-            for launch in chosen
-            for job, record in launch.by_job.items()
-            if (record.ok or record.pending) and (job in undecided or len(record.samples) < ENOUGH)
-        }
+    def _jobs_in_need(self, chosen: Sequence[Launch], only_undecided: bool) -> Mapping[Launch, set[object]]:
+        """Return what each of these launches is to measure: the jobs that it decides, as a contender or as the
+        reference, and those of which one of them has too few samples, unless `only_undecided`."""
+        needed: dict[Launch, set[object]] = {launch: set() for launch in chosen}
+        for contest in self._contests(self._repeated()):
+            contenders = contest.undecided()
+            for launch in chosen if contenders else ():
+                if launch in contenders or (launch.peer in REFERENCES and contest.job in launch.by_job):
+                    needed[launch].add(contest.job)
+        if not only_undecided:
+            few = {job for launch in chosen for job, record in launch.by_job.items() if _has_few_samples(record)}
+            for launch in chosen:
+                needed[launch] |= few & launch.by_job.keys()
+        return needed
 
     def shortage(self) -> str:
         """Say how long the question will need, about, if that is more than there is; otherwise ""."""
@@ -373,6 +379,10 @@ class Budgeted:
                 for record in launch.records:
                     if record.pending:
                         record.fail("left_out", LEFT_OUT.format(minutes=self.minutes))
+
+
+def _has_few_samples(record: Record) -> bool:
+    return (record.ok or record.pending) and len(record.samples) < ENOUGH
 
 
 def times_launched(launch: Launch) -> int:

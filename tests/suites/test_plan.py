@@ -205,6 +205,23 @@ def test_only_jobs_that_need_samples_are_measured_again_and_by_everybody_in_the_
     assert [len(record.samples) for record in made[2].records] == [2, 2]
 
 
+def test_before_what_is_measured_once_contenders_measure_the_jobs_that_they_decide():
+    run, now = a_run(), [0.0]
+    made = launches(run, "cpprb", "fast", "elsewhere", cells=2)
+    once = launches(run, "cpprb", benchmark="plain")
+    budgeted = plan.Budgeted([plan.Part(made, 3), plan.Part(once, 1, repeated=False)], 2, 120, lambda: now[0], 1.0)
+    speeds = {"cpprb": (1.0, 1.0), "fast": (9.0, 9.0), "elsewhere": (0.5, 8.0)}  # at each of the two jobs
+    for block, launch in budgeted:
+        if launch in once:
+            break
+        now[0] += 1
+        for record in budgeted.records(launch, block):
+            record.add_sample(block, 1 / speeds[launch.peer][record.params["batch"]])
+        budgeted.ended(launch, 1)
+    samples = {launch.peer: [len(record.samples) for record in launch.records] for launch in made}
+    assert samples == {"cpprb": [plan.ENOUGH] * 2, "fast": [plan.ENOUGH] * 2, "elsewhere": [1, plan.ENOUGH]}
+
+
 def test_figures_that_are_0_or_rank_no_buffers_decide_nothing():
     run = a_run()
     made = launches(run, "a", "b", "c", cells=2)
