@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.figures.formatting import listed
+from reports.rendering import worded
 from results import Run
 
 
@@ -45,8 +45,8 @@ def unchecked(run: Run, checks: Sequence[Check], peers: Collection[str]) -> list
         seen = {record.peer for record in mine if record.ok or record.status == "wrong"}
         missing = list(dict.fromkeys(record.peer for record in mine if record.peer not in seen))
         if missing:
-            whose = f" of {listed(missing, most=4)}" if seen else ""
-            found.append((f"no {check.sign}:", f"{check.suite}{whose} was not checked in this run"))
+            meaning = worded("faults.j2", "not_checked", suite=check.suite, missing=missing if seen else ())
+            found.append((f"no {check.sign}:", meaning))
     return found
 
 

@@ -12,9 +12,6 @@ from reports.sections.section import Context, Part, Section
 from results import Run
 
 DIRTY = "+dirty"
-UNCOMMITTED = (
-    "This run was made with uncommitted changes, so its revision does not exactly identify the code that was measured."
-)
 
 
 @dataclass(frozen=True)
@@ -28,9 +25,9 @@ class Again:
         return self.run.revision.removesuffix(DIRTY)
 
     @property
-    def before_commands(self) -> str:
-        dirty = f"{UNCOMMITTED} " if self.run.revision.endswith(DIRTY) else ""
-        return f"{dirty}In a clone of this project:"
+    def is_dirty(self) -> bool:
+        """Whether it was made with uncommitted changes."""
+        return self.run.revision.endswith(DIRTY)
 
 
 def parts(context: Context) -> list[Part]:

@@ -83,10 +83,7 @@ def _reference_note(reference: str | None, suite: Suite) -> str:
     """Return why ratios are not relative to the usual reference, or "" if they are."""
     if reference is None or reference == suite.reference:
         return ""
-    return (
-        f"{suite.reference} has no figure in this suite, so ratios are relative to {reference}, the first peer that "
-        "has one."
-    )
+    return worded("fastest_notes.j2", "reference", usual=suite.reference, reference=reference)
 
 
 def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:

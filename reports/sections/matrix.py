@@ -14,9 +14,3 @@ class MatrixTable:
     columns: Sequence[tuple[str, str]]  # label and unit
     rows: Sequence[tuple[str, Sequence[Cell | None]]]
     reference: str | None  # of the ratios; None: there are none
-
-    @property
-    def caption(self) -> str:
-        ratio = f", its interval, and its ratio to {self.reference}: above 1 is better"
-        shown = ratio if self.reference else " and its interval"
-        return f"{self.title}. Median over launches{shown}. Bold: best in its column."

@@ -17,6 +17,7 @@ from reports.queueing.fit import fit
 from reports.queueing.model import Costs, Crowd, Rates
 from reports.queueing.mva import predict
 from reports.queueing.simulation import simulate
+from reports.rendering import worded
 from reports.sections import apex
 from reports.sections.apex import ALONG, REAL, Setting, cost_of, environment_of, explorers_of
 from reports.sections.section import Context, Part, Section
@@ -31,29 +32,8 @@ NEAR = 0.9  # of the most: the knee of a curve
 SIDES = ("explorers", "learner")
 FIGURES = (*SIDES, "explorers_blocked", "learner_blocked")  # the fields of Rates
 STEPS = (20e-6, 200e-6)  # seconds of the environments for which larger machines are predicted
-EXPLAINED = (
-    "The model has five costs per buffer, in CPU time: what a call of add and a step of the learner take, how much of "
-    "each excludes all other processes (a lock, a gate, a server), and what each new row costs the learner. They are "
-    "fitted to the rates, and to the shares of time in which processes are blocked, with 1 and 2 explorers in all "
-    "environments of known cost. Mean-value analysis and a discrete-event simulation then predict more explorers, and "
-    "all numbers of explorers on a single core. The errors compare these predictions with what was measured; the model "
-    "has not seen those figures. In the plots, markers are measured and lines are predicted."
-)
-FAILS = (
-    "With steps of 0 µs the model fails: all processes then compete for the lock or the processors all the time, and a "
-    "learner may ask explorers to yield, which the model does not know. The table gives the worst ratio of the "
-    "predicted to the measured rate there."
-)
-TRUST = (
-    "Larger machines are predicted only for the {trusted} buffers whose predicted explorers are within {limit} of "
-    "every measured rate with steps of 20 µs or more, and were not measured to be faster, with steps of 0 µs, than the "
-    "model allows. The numbers of explorers are powers of two, up to one per core beside the learner."
-)
-LEFT_OUT = (
-    "Left out: memory on several sockets (NUMA), clock frequencies that fall when many cores are busy, the bandwidth "
-    "of memory, and contention for single cache lines. They make large machines slower than these curves, above all "
-    "for buffers without a lock."
-)
+
+said = partial(worded, "scaling_notes.j2")
 
 
 @dataclass(frozen=True)
@@ -105,19 +85,19 @@ def parts(context: Context) -> list[Part]:
         for side in SIDES
         for by in (predict, simulate)
     }
-    said = {place: _rounded(median) for place, median in medians.items()}
+    fails = any(_worst(each.without_steps(cores)) > TRUSTED for each in fitted)
+    counts = {"twice": TWICE, "cores": cores, "buffers": len(fitted)}
+    errors = {f"{side}_{by.__name__}": _rounded(median) for (side, by), median in medians.items()}
     summary = [
-        f"With {TWICE} explorers on {cores} cores and steps of 20 µs or more, the median error over {len(fitted)} "
-        f"buffers is {said['explorers', predict]} for explorers and {said['learner', predict]} for the learner by "
-        f"mean-value analysis, and {said['explorers', simulate]} and {said['learner', simulate]} by simulation.",
-        *([FAILS] if any(_worst(each.without_steps(cores)) > TRUSTED for each in fitted) else []),
-        TRUST.format(trusted=len(trusted), limit=_rounded(TRUSTED)),
+        said("errors", **counts, **errors),
+        *([said("fails")] if fails else []),
+        said("trust", trusted=len(trusted), limit=_rounded(TRUSTED)),
     ]
     drawings = [*_against(context, fitted, cores), *_curves(context, trusted)]
     pictures = [plots.draw(title, make) for title, make in drawings]
     body = Scaling(
-        explained=EXPLAINED,
-        left_out=LEFT_OUT,
+        explained=said("explained"),
+        left_out=said("left_out"),
         summary=summary,
         error_columns=[
             *(f"{side}, N={number}" for number in more for side in SIDES),
@@ -225,18 +205,20 @@ def _against(context: Context, fitted: Sequence[Fitted], cores: int) -> Iterator
     for name, unit in (("explorers", "transitions/s"), ("learner", "steps/s")):
         for step in (0.0, *STEPS):
             lines: dict[str, dict[int, Figure]] = {}
-            said: dict[str, dict[int, float]] = {}
+            predicted: dict[str, dict[int, float]] = {}
             for each in fitted:
                 for crowd, rates in each.measured.items():
                     if (crowd.cores, crowd.step) == (cores, step):
                         found = getattr(rates, name)
                         lines.setdefault(each.peer, {})[crowd.explorers] = Figure(found, found, found, 1)
-                        said.setdefault(each.peer, {})[crowd.explorers] = getattr(predict(each.costs, crowd), name)
+                        predicted.setdefault(each.peer, {})[crowd.explorers] = getattr(predict(each.costs, crowd), name)
             title = f"{name}, environment {1e6 * step:g} µs, and the model"
             if lines:
                 yield (
                     f"Ape-X: {title}",
-                    partial(plots.scaling, title, lines, unit, ALONG, look, context.signs, log=True, predicted=said),
+                    partial(
+                        plots.scaling, title, lines, unit, ALONG, look, context.signs, log=True, predicted=predicted
+                    ),
                 )
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reports.rendering import worded
 from reports.sections.section import Context, Part, Section
 from reports.tables.troubles import Trouble
 from results import Run
 from results.jobs import is_finding
-
-LEFTOVERS_EXPLAINED = (
-    "These launches ended normally, but left processes or shared-memory segments of their peer behind. The runner "
-    "removed them; otherwise, the user would have to."
-)
 
 
 @dataclass(frozen=True)
@@ -24,21 +20,19 @@ class Troubles:
     without_figure: int
     unrecorded: int
     troubles: Sequence[Trouble]
-    leftovers_explained: str = LEFTOVERS_EXPLAINED
 
     @property
     def summary(self) -> str:
-        if not (self.run.records or self.troubles):
-            return "This run contains no records."
-        text = f"{self.measured} of {self.run.declared} declared cells have a result"
-        if self.left_out:
-            text += f"; {self.left_out} {'was' if self.left_out == 1 else 'were'} left out because of the time budget"
-        if not self.troubles:
-            return f"{text}."
-        if not self.without_figure:
-            return f"{text}. Not available:"
-        more = " more" if self.left_out else ""
-        return f"{text}; {self.without_figure}{more} {'has' if self.without_figure == 1 else 'have'} no figure:"
+        return worded(
+            "troubles_notes.j2",
+            "summary",
+            measured=self.measured,
+            declared=self.run.declared,
+            is_empty=not (self.run.records or self.troubles),
+            left_out=self.left_out,
+            troubles=self.troubles,
+            without_figure=self.without_figure,
+        )
 
 
 def parts(context: Context) -> list[Part]:

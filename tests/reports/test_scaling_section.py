@@ -54,7 +54,7 @@ def test_a_buffer_that_follows_the_model_is_predicted():
     ((peer, cells),) = body.rows
     assert peer == "cpprb[MP]"
     assert max(float(cell.removesuffix("%").removeprefix("-")) for cell in cells[-8:-2]) < 5
-    assert cells[-2:] == [f"1.0{TIMES}"] * 2 and scaling.FAILS not in body.summary
+    assert cells[-2:] == [f"1.0{TIMES}"] * 2 and scaling.said("fails") not in body.summary
     assert re.search(r"explorers and .*% for the learner by mean-value analysis", body.summary[0])
     ((_, knees),) = body.knees
     # Rows pass the exclusive part one call at a time, on any machine: at most 100 rows per 100 us.
@@ -75,7 +75,7 @@ def test_a_buffer_that_is_faster_without_environments_than_the_model_allows_is_n
             record.samples = [Sample(sample.block, 3 * sample.value) for sample in record.samples]
     (part,) = scaling.parts(context_of(run))
     assert [peer for peer, _ in part.body.knees] == ["cpprb[MP]"]
-    assert dict(part.body.rows)["other"][-2] == f"0.33{TIMES}" and scaling.FAILS in part.body.summary
+    assert dict(part.body.rows)["other"][-2] == f"0.33{TIMES}" and scaling.said("fails") in part.body.summary
 
 
 def test_without_enough_figures_there_is_no_section():
