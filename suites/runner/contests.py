@@ -22,6 +22,8 @@ from suites.suite import Launch
 FAR = 5.0
 #: Launches of peers that are so slow.
 FEW = 2
+#: The figures of a few launches differ by so much: a peer this close to the runner-up may be the runner-up.
+CLOSE = 1.25
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,14 @@ class Contest:
     entries: Sequence[tuple[Launch, Record]]
 
     def undecided(self) -> list[Launch]:
-        """Return the launches to repeat: the fastest, and the runner-up or the reference if not yet told apart from it;
-        empty if decided."""
+        """Return the launches to repeat: the fastest, and those that may be the runner-up or are the reference, if not
+        yet told apart from it; empty if decided."""
         (leader, best), *others = self.entries
         rivals = [
             launch
-            for place, (launch, record) in enumerate(others)
-            if (place == 0 or launch.peer in REFERENCES) and not told_apart(best, record)
+            for launch, record in others
+            if (CLOSE * _speed(record) >= _speed(others[0][1]) or launch.peer in REFERENCES)
+            and not told_apart(best, record)
         ]
         return [leader, *rivals] if rivals else []
 
@@ -74,17 +77,18 @@ def _keeps(record: Record, facts: Mapping[str, Facts]) -> bool:
 
 
 def told_apart(best: Record, other: Record) -> bool:
-    """Return whether the better of two records of the same job is faster, or both are within `MATTERS`, in enough
-    blocks.
+    """Return whether the better of two records of the same job is clearly faster, or both are within `MATTERS`, in
+    enough blocks.
 
-    A figure of 0 has no ratio, and more samples would not change that.
+    It is not enough that the interval lies above 1: if repetitions ended as soon as it does, it would too often do so
+    by chance. A figure of 0 has no ratio, and more samples would not change that.
     """
     if not all(sample.value for record in (best, other) for sample in record.samples):
         return True
     ratio = speed_up(best, other)
     if ratio is None or ratio.launches < ENOUGH:
         return False
-    return ratio.low > 1 or (ratio.low > 1 / MATTERS and ratio.high < MATTERS)
+    return ratio.low > MATTERS or (ratio.low > 1 / MATTERS and ratio.high < MATTERS)
 
 
 def _speed(record: Record) -> float:

@@ -4,9 +4,10 @@ A block contains every launch at most once, and ratios between peers are taken w
 block launches every peer once, before variants that were not requested, which shows what each launch costs. Before the
 suites that measure once begin, the launches that decide a job are repeated until it has a verdict, in at most
 `DECIDING` of the time then left; this is done once for the peers and again for their variants. Each later block
-contains the launches that the question needs: first, for each job, the fastest, the runner-up and the reference, until
-they can be told apart; then all others with too few launches for an interval, except peers that are far behind; then
-those whose intervals are widest relative to their cost. Suites that do not rank buffers wait for those that do.
+contains the launches that the question needs: first, for each job, the fastest, those that may be the runner-up and the
+reference, until they can be told apart clearly; then all others with too few launches for an interval, except peers
+that are far behind; then those whose intervals are widest relative to their cost. A launch measures only those of its
+jobs that it decides or that lack samples. Suites that do not rank buffers wait for those that do.
 """
 
 from __future__ import annotations

@@ -135,8 +135,8 @@ def test_an_expensive_peer_gets_enough_launches_if_time_permits():
 
 
 def test_the_rest_of_the_time_goes_where_intervals_are_widest():
-    noise = {"cpprb": 1e-3, "calm": 1e-3, "noisy": 1.0}
-    _, seen = simulate({"cpprb": 1, "calm": 1, "noisy": 1}, minutes=1, noise=noise)
+    noise, speeds = {"cpprb": 1e-3, "calm": 1e-3, "noisy": 0.3}, {"noisy": 0.3}  # the slowest, without a doubt
+    _, seen = simulate({"cpprb": 1, "calm": 1, "noisy": 1}, minutes=1, noise=noise, speeds=speeds)
     counts = Counter(peer for _, peer in seen)
     assert counts["noisy"] > 2 * counts["calm"]
     assert counts["cpprb"] == counts["noisy"]  # a ratio is taken within a block
@@ -233,6 +233,19 @@ def test_figures_that_are_0_or_rank_no_buffers_decide_nothing():
     assert len(found) == 2 and not any(contest.undecided() for contest in found)
     assert all(made[0] in contest.near() for contest in found)
     assert contests.contests_of(dict.fromkeys(made, ("sample",))) == []
+
+
+def test_a_peer_that_may_be_the_runner_up_is_repeated_until_it_is_clearly_slower():
+    run = a_run()
+    fast, second, third, _slow = made = launches(run, "fast", "second", "third", "slow")
+    for launch, value in zip(made, (1.0, 1.05, 1.2, 2.0), strict=True):
+        for block in range(plan.ENOUGH):
+            launch.records[0].add_sample(block, value * (1 + 0.1 * (block == 2 and launch is not fast)))
+    (contest,) = contests.contests_of(dict.fromkeys(made))
+    assert contest.undecided() == [fast, second]  # from 1.05 to 1.16: above 1, but not clearly
+    third.records[0].samples[:] = [replace(each, value=0.9 + 0.15 * each.block) for each in third.records[0].samples]
+    (contest,) = contests.contests_of(dict.fromkeys(made))
+    assert contest.undecided() == [fast, second, third]
 
 
 def test_the_fastest_of_the_buffers_that_copy_is_decided_too():
