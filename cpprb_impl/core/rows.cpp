@@ -15,7 +15,7 @@ constexpr std::size_t kTileBytes = 1 << 14;
 // Rows larger than this are copied one after the other.
 constexpr std::size_t kWideBytes = 1 << 13;
 constexpr std::size_t kPage = 4096, kLine = 64;
-// The share of a processor's caches that one process can count on is smaller than this.
+// Larger than the share of a processor's caches that one process can count on.
 constexpr std::size_t kCaches = std::size_t{32} << 20;
 
 }  // namespace
