@@ -17,7 +17,7 @@ class Facts:
     keeps_references: Literal["never", "batches", "always"] | None = None
 
     def keeps(self, benchmark: str, params: Mapping[str, Any]) -> bool:
-        """Return whether this benchmark's adds store the caller's arrays, which must not change then, instead of copies."""
+        """Return whether this benchmark adds the caller's arrays themselves, which must then not change, and no copies."""
         if benchmark not in ("add", "add_dicts"):  # lists are converted to new arrays
             return False
         return self.keeps_references == "always" or (self.keeps_references == "batches" and params.get("batch", 1) != 1)
