@@ -17,7 +17,7 @@ class Facts:
     keeps_references: Literal["never", "batches", "always"] | None = None
 
     def keeps(self, benchmark: str, params: Mapping[str, Any]) -> bool:
-        """Return whether this benchmark adds the caller's arrays themselves, which must then not change, and no copies."""
+        """Return whether this benchmark's adds keep the caller's arrays, which must then not change."""
         if benchmark not in ("add", "add_dicts"):  # lists are converted to new arrays
             return False
         return self.keeps_references == "always" or (self.keeps_references == "batches" and params.get("batch", 1) != 1)

@@ -86,13 +86,11 @@ def _standing(leader: str, compared: Sequence[Answer], reference: str | None) ->
     clear, sure = [each for each in ahead if each.clear], [each for each in ahead if each.clear or each.likely]
     close = [each for each in compared if _is_close_to(leader, each)]
     unsure = [each for each in ahead if each not in sure and each not in close]
-    parts = []
+    parts, span = [], _span([each.job for each in compared], leader, reference)
     if sure:
-        span = _span([each.job for each in sure], leader, reference)
         parts.append(said("surely", clear=len(clear), sure=len(sure), jobs=_jobs(compared), span=span))
     if unsure:
-        span = _span([each.job for each in unsure], leader, reference)
-        parts.append(said("ahead", count=len(unsure), jobs="" if sure else _jobs(compared), span=span))
+        parts.append(said("ahead", count=len(unsure), jobs="" if sure else _jobs(compared), span="" if sure else span))
     for what, some in (
         ("equal", [each for each in close if each.is_equal]),
         ("undecided", [each for each in close if not each.is_equal]),
@@ -124,8 +122,9 @@ def _careless(run: Run, job: Job) -> set[str]:
 
 
 def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
-    """Return the smallest and the largest ratio to the reference."""
-    ratios = [ratio for job in jobs if (ratio := ratio_of(job.measured[peer], job.shown.get(reference or "")))]
+    """Return the smallest and the largest ratio to the reference, over all of these jobs and not only those won."""
+    measured = [job for job in jobs if peer in job.measured]
+    ratios = [ratio for job in measured if (ratio := ratio_of(job.measured[peer], job.shown.get(reference or "")))]
     if not ratios:
         return ""
     least, most = (pick(ratios, key=lambda ratio: ratio.value) for pick in (min, max))

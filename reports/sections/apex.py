@@ -19,7 +19,7 @@ from reports.sections.section import Context, Part, Section
 from results.jobs import Job, fastest_first
 from results.statistics import Figure
 from results.suites import SUITES
-from results.verdicts import MATTERS, SHARED_REFERENCE
+from results.verdicts import ENOUGH, MATTERS, SHARED_REFERENCE
 from results.words import counted
 
 RATES = ("explorers", "learner")
@@ -254,6 +254,8 @@ def _answers(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison]) 
 
 def _kind(found: Figure, low: float, high: float) -> str:
     """Return how an interval compares with the claimed range."""
+    if found.launches < ENOUGH:
+        return UNDECIDED
     if found.low > high:
         return MORE
     if found.high < low:
