@@ -11,7 +11,6 @@ from suites.apex import measure
 from suites.apex.playing import frames_follow, play
 from suites.apex.spec import BENCHMARKS, ONCE, PROFILES, SUITE
 from suites.runner.explorers import exploring
-from suites.runner.results import NotMeasured
 from tests.reports.synthetic_runs import empty_run
 
 from .conftest import needs_atari
@@ -168,22 +167,21 @@ def test_a_learner_stuck_in_native_code_is_killed_by_a_signal(surroundings):
     assert surroundings.leftovers() == []
 
 
-class Overwritten:
-    """A buffer whose row is overwritten before a new priority takes effect, in all attempts but every nth."""
+class TakesWholeSamples:
+    """A buffer that takes new priorities only together with the very indexes that it returned."""
 
-    def __init__(self, nth: int) -> None:
-        self.nth, self.updates, self.drawn = nth, 0, 0
+    def __init__(self) -> None:
+        self.priorities, self.random = np.ones(1000), np.random.default_rng(0)
+        self.returned: list[np.ndarray] = []
 
     def sample(self, size: int) -> dict:
-        return {"indexes": np.full(size, self.drawn)}
+        self.returned.append(self.random.choice(1000, size, p=self.priorities / self.priorities.sum()))
+        return {"indexes": self.returned[-1]}
 
-    def update_priorities(self, _indexes: np.ndarray, priorities: np.ndarray) -> None:
-        if priorities[0] == measure.HUGE:
-            self.updates += 1
-            self.drawn = 1 - self.drawn if self.updates % self.nth else self.drawn
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        if any(indexes is each for each in self.returned):
+            self.priorities[indexes] = priorities
 
 
-def test_a_row_that_was_overwritten_does_not_count_as_stale():
-    assert measure._staleness(Overwritten(measure.ATTEMPTS)) == ("ok", 0, None)
-    with pytest.raises(NotMeasured, match="no effect within 200 samples, in 5 attempts"):
-        measure._staleness(Overwritten(measure.ATTEMPTS + 1))
+def test_staleness_is_measured_with_the_samples_own_indexes():
+    assert measure._staleness(TakesWholeSamples()) == ("ok", 0, None)
