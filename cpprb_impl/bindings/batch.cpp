@@ -17,7 +17,7 @@ constexpr std::size_t kPage = 4096, kHugePages = std::size_t{4} << 20;
 using Shape = std::vector<npy_intp>;
 
 // As NumPy does for its own arrays of this size: otherwise, a batch of images takes up to a third longer to write.
-// Linux may refuse; then its pages are small.
+// Linux may ignore this.
 void ask_for_huge_pages(char* data, std::size_t bytes) {
   if (bytes < kHugePages) return;
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(data) % kPage;

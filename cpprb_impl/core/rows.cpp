@@ -15,7 +15,7 @@ constexpr std::size_t kTileBytes = 1 << 14;
 // Rows larger than this are copied one after the other.
 constexpr std::size_t kWideBytes = 1 << 13;
 constexpr std::size_t kPage = 4096, kLine = 64;
-// Larger than the share of a processor's caches that one process can count on.
+// Rings larger than this are written past the caches.
 constexpr std::size_t kCaches = std::size_t{32} << 20;
 
 }  // namespace
@@ -35,8 +35,8 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front, std::size_t envi
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     bytes_ = plus(bytes_, field.bytes);
-    // A value larger than a page may be read one page at a time. Alone, it begins with a cache line, and so does its
-    // row: sampled images are then copied up to a quarter faster (AMD Zen 4).
+    // A value larger than a page may be read one page at a time. In a private store, it and its row
+    // begin with a cache line: sampled images are then copied up to a quarter faster (AMD Zen 4).
     if (is_shared_)
       field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes > kPage ? kPage : field.bytes));
     else if (field.bytes > kPage)

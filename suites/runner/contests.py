@@ -1,7 +1,7 @@
 """What a run with a time budget still has to decide: which buffer is fastest at each job, and by how much?
 
-Intervals and verdicts are those of the report. Where the fastest buffer keeps references to the caller's arrays, the
-fastest of those that copy them is sought, too.
+Intervals are those of the report; a contest ends later, when the difference is clear. Where the fastest buffer keeps
+references to the caller's arrays, the fastest of those that copy them is also determined.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from suites.suite import Launch
 FAR = 5.0
 #: Launches of peers that are so slow.
 FEW = 2
-#: The figures of a few launches differ by so much: a peer this close to the runner-up may be the runner-up.
+#: A peer at most this many times as slow as the second fastest may be the runner-up: launches differ by so much.
 CLOSE = 1.25
 
 

@@ -229,18 +229,25 @@ class Budgeted:
         return [record for record in due if id(record) in of_needed] or due
 
     def _jobs_in_need(self, chosen: Sequence[Launch], only_undecided: bool) -> Mapping[Launch, set[object]]:
-        """Return what each of these launches is to measure: the jobs that it decides, as a contender or as the
-        reference, and those of which one of them has too few samples, unless `only_undecided`."""
+        """Return what each of these launches is to measure: the jobs that it decides and, unless `only_undecided`,
+        those of which one of them has too few samples, or all if there are none. A reference measures what others do.
+        """
         needed: dict[Launch, set[object]] = {launch: set() for launch in chosen}
         for contest in self._contests(self._repeated()):
             contenders = contest.undecided()
             for launch in chosen if contenders else ():
-                if launch in contenders or (launch.peer in REFERENCES and contest.job in launch.by_job):
+                if launch in contenders:
                     needed[launch].add(contest.job)
         if not only_undecided:
             few = {job for launch in chosen for job, record in launch.by_job.items() if _has_few_samples(record)}
             for launch in chosen:
                 needed[launch] |= few & launch.by_job.keys()
+                if launch.peer not in REFERENCES and not needed[launch]:  # its intervals are wide
+                    needed[launch] |= launch.by_job.keys()
+        together = set().union(*needed.values())
+        for launch in chosen:
+            if launch.peer in REFERENCES or not needed[launch]:
+                needed[launch] |= together & launch.by_job.keys()
         return needed
 
     def shortage(self) -> str:

@@ -205,6 +205,23 @@ def test_only_jobs_that_need_samples_are_measured_again_and_by_everybody_in_the_
     assert [len(record.samples) for record in made[2].records] == [2, 2]
 
 
+def test_a_reference_measures_what_others_measure_for_their_wide_intervals():
+    run, now, noise = a_run(), [0.0], random.Random(1)
+    made = launches(run, "cpprb", "fast", "wide", cells=2)
+    budgeted = plan.Budgeted([plan.Part(made, 3)], 2, 120, lambda: now[0], 1.0)
+    speeds = {"cpprb": (1.0, 1.0), "fast": (3.0, 1.0), "wide": (0.5, 0.5)}  # the second job stays undecided
+    spreads = {"cpprb": (1e-3, 0.5), "fast": (1e-3, 0.5), "wide": (0.2, 1e-3)}
+    for block, launch in budgeted:
+        now[0] += 1
+        for record in budgeted.records(launch, block):
+            speed, spread = (values[launch.peer][record.params["batch"]] for values in (speeds, spreads))
+            record.add_sample(block, noise.lognormvariate(0, spread) / speed)
+        budgeted.ended(launch, 1)
+    cpprb, _, wide = ([[sample.block for sample in record.samples] for record in each.records] for each in made)
+    assert len(wide[0]) > plan.ENOUGH
+    assert all(set(theirs) <= set(reference) for theirs, reference in zip(wide, cpprb, strict=True))
+
+
 def test_before_what_is_measured_once_contenders_measure_the_jobs_that_they_decide():
     run, now = a_run(), [0.0]
     made = launches(run, "cpprb", "fast", "elsewhere", cells=2)
