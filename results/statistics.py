@@ -83,7 +83,8 @@ def p_equal(mine: Sequence[float], others: Sequence[float]) -> float:
     """
 
     def difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
-        return np.mean(one, axis=axis) - np.mean(other, axis=axis)
+        means: np.ndarray = np.mean(one, axis=axis) - np.mean(other, axis=axis)
+        return means
 
     rng = np.random.default_rng(SEED)
     found = stats.permutation_test((mine, others), difference, vectorized=True, n_resamples=RESAMPLES, rng=rng)
@@ -110,7 +111,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's correction: if each result is compared with alpha, the family-wise error rate is at most alpha."""
     count = len(p_values)
     adjusted, highest = [0.0] * count, 0.0
-    for rank, index in enumerate(sorted(range(count), key=lambda i: p_values[i])):
-        highest = max(highest, min(1.0, (count - rank) * p_values[index]))
+    for place, index in enumerate(sorted(range(count), key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (count - place) * p_values[index]))
         adjusted[index] = highest
     return adjusted
