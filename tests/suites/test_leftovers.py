@@ -89,9 +89,11 @@ with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb", bufferi
     subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0, reason="cannot mount a folder"
 )
 @pytest.mark.parametrize("use", ["mmap.mmap(file.fileno(), 0); file.close()", "None"], ids=["mapped", "open"])
-def test_a_segment_is_in_use_whatever_its_folder_is_called_there(use, tmp_path):
+def test_a_segment_is_in_use_whatever_its_folder_is_called_there(use, tmp_path, monkeypatch):
     """As for a program in a chroot."""
-    name = f"cpprb_impl-of-a-test-{os.getpid()}"
+    # Named like no buffer's segment: tests beside this one would remove it before it is opened.
+    name = f"of-a-test-{os.getpid()}"
+    monkeypatch.setattr(segments, "SEGMENT_PREFIXES", (name,))
     code = f"import mmap; file = open('{tmp_path}/{name}', 'r+b'); kept = {use}; print('ready', flush=True); input()"
     mounted = ["unshare", "--mount", "sh", "-c", f'mount --bind {SHARED_MEMORY} {tmp_path} && exec "$@"', "sh"]
     path = SHARED_MEMORY / name
