@@ -1,5 +1,9 @@
 """What a comparison takes, for the plan that measures as for the report that judges."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 #: The peers to which others are compared: in one process, among processes, over several hosts, and in a learner.
 REFERENCE = "cpprb"
 SHARED_REFERENCE = "cpprb[MP]"
@@ -22,3 +26,16 @@ FEWEST_CALLS = 1_000
 ENOUGH = 5
 #: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring/ratios.md).
 MATTERS = 1.1
+
+
+def library_of(peer: str) -> str:
+    """Return the peer that a variant belongs to: "cpprb" for "cpprb[MP]"."""
+    return peer.partition("[")[0]
+
+
+def rivals(peer: str, others: Sequence[str]) -> list[str]:
+    """Return those of `others` that belong to other libraries, or all if there are none.
+
+    A lead over one's own variants says nothing about which library to choose.
+    """
+    return [other for other in others if library_of(other) != library_of(peer)] or list(others)

@@ -11,7 +11,6 @@ from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.checks import Check, integrity
 from reports.checks.integrity import APEX, safety_of
 from reports.figures.formatting import listed
-from reports.figures.peers import base_name
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import ratio_of
 from reports.rendering import worded
@@ -20,6 +19,7 @@ from reports.sections.section import Context
 from results import Run, Workload
 from results.jobs import Job
 from results.suites import SUITES, suite_of
+from results.verdicts import library_of
 from results.words import counted
 
 said = partial(worded, "sentences.j2")
@@ -185,11 +185,11 @@ def _checked(run: Run, check: Check) -> str:
     passed = [peer for peer in order if outcomes[peer].passed]
     failed = [peer for peer in order if outcomes[peer].passed is False]
     unknown = [peer for peer in order if outcomes[peer].passed is None]
-    subject = base_name(run.peers[0].name)
+    subject = library_of(run.peers[0].name)
     return said(
         "checked",
         title=check.title,
-        good=sorted(passed, key=lambda peer: base_name(peer) == subject),
+        good=sorted(passed, key=lambda peer: library_of(peer) == subject),
         wrong=[f"{peer} ({outcomes[peer].found})" for peer in failed],
         unknown=unknown,
         is_left_out=any(record.suite == check.suite and record.status == "left_out" for record in run.records),

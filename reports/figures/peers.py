@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from results import Peer, Run
-
-
-def base_name(peer: str) -> str:
-    """Return the library of a variant: "cpprb" for "cpprb[MP]"."""
-    return peer.partition("[")[0]
+from results.verdicts import library_of
 
 
 def by_library(run: Run) -> list[Peer]:
     """Return the run's peers, with the variants of a library side by side."""
-    libraries = list(dict.fromkeys(base_name(peer.name) for peer in run.peers))
-    return sorted(run.peers, key=lambda peer: libraries.index(base_name(peer.name)))
+    libraries = list(dict.fromkeys(library_of(peer.name) for peer in run.peers))
+    return sorted(run.peers, key=lambda peer: libraries.index(library_of(peer.name)))
 
 
 def without_evidence(stated: str) -> str:

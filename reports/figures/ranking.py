@@ -10,14 +10,15 @@ from reports.figures.ratios import Ratio, figure_of, ratio_of
 from results import Record, Run
 from results.jobs import Job, fastest_first
 from results.statistics import Figure, speed_ups
-from results.verdicts import MATTERS
+from results.verdicts import MATTERS, rivals
 
 WITHIN = f"within {MATTERS - 1:.0%}"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The fastest peer at one job, among all peers or among those that copy what they add."""
+    """The fastest peer at one job, among all peers or among those that copy what they add, and its best rival: the
+    fastest peer of another library, if there is one."""
 
     job: Job
     among_copying: bool  # peers that keep references to the caller's arrays were excluded
@@ -88,27 +89,35 @@ def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Ans
     for job in jobs:
         careless = {peer.name for peer in run.peers if peer.known.keeps(job.benchmark, job.params)}
         records = fastest_first(list(job.measured.values()))
-        first = _answer(job, records, reference, careless)
+        first = _answer(job, records, reference, careless, records)
         answers.append(first)
         if first.keeps_references:
             copying = [record for record in records if record.peer not in careless]
-            answers.append(_answer(job, copying, reference, set(), among_copying=True))
+            answers.append(_answer(job, copying, reference, set(), copying, among_copying=True))
     return answers
 
 
 def answer_among(job: Job, peers: Collection[str], reference: str | None) -> Answer:
-    """Return the fastest of these peers, determined by the same rules as in the table."""
-    records = fastest_first([record for peer, record in job.measured.items() if peer in peers])
-    return _answer(job, records, reference, set())
+    """Return the fastest of these peers, with the best rival among all peers, which may be faster."""
+    records = fastest_first(list(job.measured.values()))
+    return _answer(job, [each for each in records if each.peer in peers], reference, set(), records)
 
 
 def _answer(
-    job: Job, records: list[Record], reference_name: str | None, careless: set[str], among_copying: bool = False
+    job: Job,
+    records: list[Record],
+    reference_name: str | None,
+    careless: set[str],
+    others: list[Record],
+    among_copying: bool = False,
 ) -> Answer:
-    """Return the answer for one job. `records` are sorted by their medians, fastest first."""
+    """Return the answer for one job: the first of `records`, and its best rival among `others`. Both are sorted by
+    their medians, fastest first."""
     if not records:
         return Answer(job, among_copying, None)
-    winner, runner_up = records[0], records[1] if len(records) > 1 else None
+    winner = records[0]
+    compared = {record.peer: record for record in others if record is not winner}
+    runner_up = next((compared[peer] for peer in rivals(winner.peer, list(compared))), None)
     reference = job.shown.get(reference_name or "")
     ratios = speed_ups(winner, runner_up) if runner_up else {}
     return Answer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.figures.peers import base_name
+from results.verdicts import library_of
 
 #: Colours of the light theme; templates/style.css has the dark ones. They suit colour-blind readers; markers differ.
 INK, FAINT, GRID = "#1c2128", "#5d6673", "#d5dae1"
@@ -38,11 +38,11 @@ class Look:
 
 def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
     """Return how to draw the peers `shown`. `peers` are all peers of the run: a library has one colour in all plots."""
-    libraries = list(dict.fromkeys(base_name(peer) for peer in peers))
+    libraries = list(dict.fromkeys(library_of(peer) for peer in peers))
     seen: dict[str, int] = {}
     result = {}
     for peer in shown:
-        library = libraries.index(base_name(peer))
+        library = libraries.index(library_of(peer))
         color = PALETTE[library % len(PALETTE)]
         # There may be too few colours. All peers that share one have different markers or lines.
         nth = seen.setdefault(color, 0)

@@ -10,7 +10,6 @@ from typing import Any
 from reports import plots
 from reports.checks import integrity
 from reports.checks.integrity import Safety
-from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.plots import Picture
 from reports.rendering import worded
@@ -19,7 +18,7 @@ from reports.sections.section import Context, Part, Section
 from results.jobs import Job, fastest_first
 from results.statistics import Figure
 from results.suites import SUITES
-from results.verdicts import ENOUGH, MATTERS, SHARED_REFERENCE
+from results.verdicts import ENOUGH, MATTERS, SHARED_REFERENCE, library_of
 from results.words import counted
 
 RATES = ("explorers", "learner")
@@ -55,12 +54,12 @@ class Comparison:
 
 #: The two changes that the author's claim may mean.
 SCOPE = Comparison(
-    "the scope of the lock alone", SHARED_REFERENCE, f"{base_name(SHARED_REFERENCE)}[MP behind one lock]"
+    "the scope of the lock alone", SHARED_REFERENCE, f"{library_of(SHARED_REFERENCE)}[MP behind one lock]"
 )
 WHOLE_CHANGE = Comparison(
     "the whole change: no manager, no pickling, and no lock around each call",
     SHARED_REFERENCE,
-    f"{base_name(SHARED_REFERENCE)}[PER behind one lock]",
+    f"{library_of(SHARED_REFERENCE)}[PER behind one lock]",
 )
 
 
@@ -185,7 +184,7 @@ def parts(context: Context) -> list[Part]:
 
 
 def _ours(context: Context) -> list[Comparison]:
-    subject = base_name(context.run.peers[0].name)
+    subject = library_of(context.run.peers[0].name)
     locks = [replace(each, changed=f"our storage: {each.changed}") for each in of_locks(subject)]
     without = f"{subject}[lock=none]"
     return [*locks, Comparison("our buffer without a lock instead of the reference", without, SHARED_REFERENCE)]

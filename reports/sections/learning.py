@@ -8,7 +8,6 @@ from functools import cached_property, partial
 
 from reports import plots
 from reports.figures.formatting import Scale
-from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.plots import Picture
 from reports.rendering import worded
@@ -19,7 +18,7 @@ from reports.tables.troubles import number_of
 from results.jobs import Job, fastest_first, has_figure
 from results.statistics import speed_up
 from results.suites import SUITES
-from results.verdicts import ENOUGH, SHARED_REFERENCE
+from results.verdicts import ENOUGH, SHARED_REFERENCE, library_of
 
 NEEDED = {"seconds": "time", "transitions": "transitions", "steps": "learner steps"}
 SUITE = SUITES["learning"]
@@ -68,7 +67,7 @@ class Task:
     @property
     def reference(self) -> str | None:
         """The buffer to which others are compared: the usual one, another of the same library, or the first."""
-        alike = [peer for peer in self.solved if base_name(peer) == base_name(SHARED_REFERENCE)]
+        alike = [peer for peer in self.solved if library_of(peer) == library_of(SHARED_REFERENCE)]
         return SHARED_REFERENCE if SHARED_REFERENCE in alike else next(iter([*alike, *self.solved]), None)
 
     def ratio(self, name: str, peer: str, reference: str | None) -> Ratio | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from reports.checks import conformance
 from reports.checks.integrity import safety_of
-from reports.figures.peers import base_name, without_evidence
+from reports.figures.peers import without_evidence
 from reports.sections import context_of
 from reports.sections.again import narrowed
 from reports.sections.section import Context
@@ -18,7 +18,7 @@ from results import Peer, Record, Run
 from results.jobs import Job
 from results.record import first_line
 from results.suites import SUITES, suite_of
-from results.verdicts import FEWEST_CALLS
+from results.verdicts import FEWEST_CALLS, library_of
 
 #: Significant digits of a sample, except a checksum.
 DIGITS, CHECKSUM = 5, "CRC-32"
@@ -103,7 +103,7 @@ def _peer(peer: Peer, contexts: Collection[Context]) -> dict[str, Any]:
     broken = next((found for found in contract if found.passed is False), None)
     return {
         "name": peer.name,
-        "library": base_name(peer.name),
+        "library": library_of(peer.name),
         "version": peer.version or "",
         "usage": peer.usage,
         "framework": without_evidence(peer.features.get("framework", "")),

@@ -13,7 +13,7 @@ from adapters import external, registry
 from results.record import Run
 from results.suites import Kind, suite_of
 from suites import SUITES, suite_named, workloads
-from suites.runner.plan import Part
+from suites.runner.needs import Part
 from suites.runner.profiles import PROFILES
 from suites.suite import Settings, Suite
 from suites.workloads import user_workload_file

@@ -1,7 +1,8 @@
 """What a run with a time budget still has to decide: which buffer is fastest at each job, and by how much?
 
 Intervals are those of the report; a contest ends later, when the difference is clear. Where the fastest buffer keeps
-references to the caller's arrays, the fastest of those that copy them is also determined.
+references to the caller's arrays, the fastest of those that copy them is also determined. Variants of one library are
+not told apart: a job's answer is the fastest buffer, and the best one of another library.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 
 from adapters.registry import REFERENCES
 from results.facts import Facts
 from results.record import Record
 from results.statistics import speed_up
-from results.verdicts import ENOUGH, MATTERS
+from results.verdicts import ENOUGH, MATTERS, rivals
 from suites.suite import Launch
 
 #: A peer that is this many times as slow as the fastest needs no exact figure.
@@ -24,6 +26,8 @@ FAR = 5.0
 FEW = 2
 #: A peer at most this many times as slow as the second fastest may be the runner-up: launches differ by so much.
 CLOSE = 1.25
+#: Samples of a job that is still undecided, after which everything else comes first: its difference is small.
+LONG = 3 * ENOUGH
 
 
 @dataclass(frozen=True)
@@ -33,17 +37,30 @@ class Contest:
     job: object
     entries: Sequence[tuple[Launch, Record]]
 
-    def undecided(self) -> list[Launch]:
-        """Return the launches to repeat: the fastest, and those that may be the runner-up or are the reference, if not
-        yet told apart from it; empty if decided."""
+    @cached_property
+    def undecided(self) -> Sequence[Launch]:
+        """The launches to repeat: the fastest, and those of other libraries that may be the runner-up or are the
+        reference, if not yet told apart from it; empty if decided."""
         (leader, best), *others = self.entries
-        rivals = [
+        names = rivals(leader.peer, [launch.peer for launch, _ in others])
+        compared = [(launch, record) for launch, record in others if launch.peer in names]
+        undecided = [
             launch
-            for launch, record in others
-            if (CLOSE * _speed(record) >= _speed(others[0][1]) or launch.peer in REFERENCES)
+            for launch, record in compared
+            if (CLOSE * _speed(record) >= _speed(compared[0][1]) or launch.peer in REFERENCES)
             and not told_apart(best, record)
         ]
-        return [leader, *rivals] if rivals else []
+        return [leader, *undecided] if undecided else []
+
+    @property
+    def samples(self) -> int:
+        """The number of samples that each undecided launch has of this job, at least."""
+        return min(len(record.samples) for launch, record in self.entries if launch in self.undecided)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it stays undecided although it had its time."""
+        return bool(self.undecided) and self.samples >= LONG
 
     def near(self) -> list[Launch]:
         """Return the launches that are at most `FAR` times as slow as the fastest."""

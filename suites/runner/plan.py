@@ -4,10 +4,8 @@ A block contains every launch at most once, and ratios between peers are taken w
 block launches every peer once, before variants that were not requested, which shows what each launch costs. Before the
 suites that measure once begin, the launches that decide a job are repeated until it has a verdict, in at most
 `DECIDING` of the time then left; this is done once for the peers and again for their variants. Each later block
-contains the launches that the question needs: first, for each job, the fastest, those that may be the runner-up and the
-reference, until they can be told apart clearly; then all others with too few launches for an interval, except peers
-that are far behind; then those whose intervals are widest relative to their cost. A launch measures only those of its
-jobs that it decides or that lack samples. Suites that do not rank buffers wait for those that do.
+contains the launches that the question needs (`suites.runner.needs`). A launch measures only those of its jobs that it
+decides or that lack samples.
 """
 
 from __future__ import annotations
@@ -16,23 +14,17 @@ import itertools
 import math
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import mean, median
 
-from adapters.registry import REFERENCES, family
 from results.facts import Facts
 from results.record import Record
-from results.statistics import figure
 from results.verdicts import ENOUGH
-from suites.runner.contests import FEW, Contest, contests_of
+from suites.runner.costs import Costs
+from suites.runner.needs import Groups, Needs, Part, times_launched
 from suites.suite import Launch
 
 #: The share of the time left that may be spent on verdicts before the suites that measure once begin.
 DECIDING = 0.4
-#: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
-NARROW = 0.02
 #: Share of the time for launches that every launch may take; `PATIENCE` and `LONGER` can permit more.
 SHARE = 0.08
 #: Seconds that a first launch may take if the other first launches still fit: servers and compiled libraries start
@@ -48,26 +40,7 @@ LEFT_OUT = "left out because of the {minutes:g}-minute budget"
 CUT_SHORT = "the {minutes:g}-minute budget allows {seconds:.0f} s for this launch, which was not enough"
 
 
-@dataclass(frozen=True)
-class Part:
-    """The launches of one suite."""
-
-    launches: Sequence[Launch]
-    blocks: int  # in a run without a budget
-    repeated: bool = True  # False: measured once; a budget is not spent on repeating it
-    named: Collection[str] = ()  # peers that were asked for by name
-    compared: Collection[str] | None = None  # the benchmarks that compare buffers (`Suite.compared`); None: all
-    ranks: bool = True  # False: its ratios do not say which buffer is fastest, and wait for the verdicts of others
-
-    def is_variant(self, peer: str) -> bool:
-        """Return whether the peer is a variant of another measured peer and was not itself requested."""
-        return (
-            peer not in self.named and family(peer) != peer and any(each.peer == family(peer) for each in self.launches)
-        )
-
-
 Scheduled = tuple[int, Launch]
-Groups = Iterator[list[Launch]]  # each of launches that are compared
 
 
 def fixed(parts: Sequence[Part]) -> Fixed:
@@ -144,32 +117,6 @@ class Fixed:
         return ""
 
 
-class Costs:
-    """How long each launch takes, estimated by the mean of its last two durations, without the first one if there are
-    others: it may have compiled something, and later ones measure less."""
-
-    def __init__(self) -> None:
-        self._took: dict[str, dict[str, list[float]]] = {}  # peer -> launch -> seconds
-
-    def __bool__(self) -> bool:
-        return bool(self._took)
-
-    def add(self, launch: Launch, seconds: float) -> None:
-        self._took.setdefault(launch.peer, {}).setdefault(launch.name, []).append(seconds)
-
-    def of(self, launch: Launch) -> float:
-        """Return the seconds. For a launch that has not run, the median of the peer's others, or else of all."""
-        of_peer = self._took.get(launch.peer, {})
-        if took := of_peer.get(launch.name):
-            return _usual(took)
-        known = of_peer.values() or [took for each in self._took.values() for took in each.values()]
-        return median(map(_usual, known)) if known else 0.0
-
-
-def _usual(took: Sequence[float]) -> float:
-    return mean(took[1:][-2:] or took)
-
-
 class Budgeted:
     """As many launches as can be completed before `deadline` (a time of `clock`, in seconds)."""
 
@@ -214,12 +161,30 @@ class Budgeted:
 
     def _again(self, blocks: Iterator[int], until: float, only_undecided: bool = False) -> Iterator[Scheduled]:
         """Yield blocks of the launches that are needed, as long as they can end before `until`."""
-        needed = self._verdicts if only_undecided else self._by_need
-        while chosen := shuffled(self._choose(needed(), until - self._clock()), self._shuffler):
-            block, self._needed = next(blocks), self._jobs_in_need(chosen, only_undecided)
+        while True:
+            needs = Needs(self.parts, self._costs, self.facts)
+            groups = needs.verdicts() if only_undecided else needs.all()
+            chosen = shuffled(self._chosen(groups, needs, until - self._clock()), self._shuffler)
+            if not chosen:
+                return
+            block, self._needed = next(blocks), needs.jobs(chosen, only_undecided)
             for launch in chosen:
                 if self._costs.of(launch) <= until - self._clock():
                     yield block, launch
+
+    def _chosen(self, groups: Groups, needs: Needs, left: float) -> list[Launch]:
+        """Return the launches of the next block, in order of need, as far as the seconds left permit. Time is reserved
+        for all further launches that the first ones need. Launches that are compared are chosen together: ratios are
+        taken within a block."""
+        chosen: list[Launch] = []
+        planned = 0.0
+        for together in groups:
+            group = [each for each in dict.fromkeys(together) if each not in chosen]
+            if planned + sum(map(self._costs.of, group)) > left:
+                continue
+            planned += sum(self._costs.of(each) * needs.launches(each) for each in group)
+            chosen += group
+        return chosen
 
     def records(self, launch: Launch, block: int) -> list[Record]:
         """Return what the launch is to measure: in a repetition, only the jobs that need samples, if any does."""
@@ -227,28 +192,6 @@ class Budgeted:
         needed = self._needed.get(launch, ()) if block else ()
         of_needed = {id(launch.by_job[job]) for job in needed}
         return [record for record in due if id(record) in of_needed] or due
-
-    def _jobs_in_need(self, chosen: Sequence[Launch], only_undecided: bool) -> Mapping[Launch, set[object]]:
-        """Return what each of these launches is to measure: the jobs that it decides and, unless `only_undecided`,
-        those of which one of them has too few samples, or all if there are none. A reference measures what others do.
-        """
-        needed: dict[Launch, set[object]] = {launch: set() for launch in chosen}
-        for contest in self._contests(self._repeated()):
-            contenders = contest.undecided()
-            for launch in chosen if contenders else ():
-                if launch in contenders:
-                    needed[launch].add(contest.job)
-        if not only_undecided:
-            few = {job for launch in chosen for job, record in launch.by_job.items() if _has_few_samples(record)}
-            for launch in chosen:
-                needed[launch] |= few & launch.by_job.keys()
-                if launch.peer not in REFERENCES and not needed[launch]:  # its intervals are wide
-                    needed[launch] |= launch.by_job.keys()
-        together = set().union(*needed.values())
-        for launch in chosen:
-            if launch.peer in REFERENCES or not needed[launch]:
-                needed[launch] |= together & launch.by_job.keys()
-        return needed
 
     def shortage(self) -> str:
         """Say how long the question will need, about, if that is more than there is; otherwise ""."""
@@ -268,84 +211,6 @@ class Budgeted:
 
     def _left(self) -> float:
         return self.deadline - self._clock()
-
-    def _choose(self, needed: Groups, left: float) -> list[Launch]:
-        """Return the launches of the next block, in order of need, as far as the seconds left permit. Time is reserved
-        to launch the first ones `ENOUGH` times. Launches that are compared are chosen together: ratios are taken within
-        a block."""
-        chosen: list[Launch] = []
-        planned = 0.0
-        for together in needed:
-            group = [each for each in dict.fromkeys(together) if each not in chosen]
-            if planned + sum(map(self._costs.of, group)) > left:
-                continue
-            planned += sum(self._costs.of(each) * max(1, ENOUGH - times_launched(each)) for each in group)
-            chosen += group
-        return chosen
-
-    def _verdicts(self) -> Groups:
-        """Yield the groups of launches that decide a job that has no verdict yet."""
-        part_number = self._repeated()
-        for group in self._undecided(part_number, self._contests(part_number)):
-            yield [*group, *self._partners(group[0])]
-
-    def _by_need(self) -> Groups:
-        """Yield groups of launches that are compared, in order of need: those that decide a job; those with fewer than
-        `ENOUGH` launches, or `FEW` if they are far behind at every job; those whose intervals are widest relative to
-        their cost."""
-        part_number = self._repeated()
-        contests = self._contests(part_number)
-        near = dict.fromkeys(launch for contest in contests for launch in contest.near())
-        yield from self._verdicts()
-        few = [each for each in part_number if times_launched(each) < (ENOUGH if each in near else FEW)]
-        wide = [each for each in near if each not in few and average_width(each)]
-        for launch in (
-            *sorted(few, key=lambda each: (each not in near, part_number[each] * self._costs.of(each))),
-            *sorted(wide, key=lambda each: self._costs.of(each) / average_width(each)),
-        ):
-            yield [launch, *self._partners(launch)]
-
-    def _repeated(self) -> dict[Launch, int]:
-        """Return the launches that may be repeated, each with the number of its part: only those of suites that rank
-        buffers as long as one of their jobs is undecided."""
-        found = {
-            launch: number
-            for number, part in enumerate(self.parts, start=1)
-            if part.repeated
-            for launch in part.launches
-            if launch.open_records
-        }
-        ranking = {launch: number for launch, number in found.items() if self.parts[number - 1].ranks}
-        return ranking if any(contest.undecided() for contest in self._contests(ranking)) else found
-
-    def _contests(self, part_number: dict[Launch, int]) -> list[Contest]:
-        compared = {launch: self.parts[number - 1].compared for launch, number in part_number.items()}
-        return contests_of(compared, self.facts)
-
-    def _undecided(self, part_number: dict[Launch, int], contests: Sequence[Contest]) -> list[tuple[Launch, ...]]:
-        """Return the launches that decide jobs: those with too few first, important suites first, and within a suite
-        those that decide many jobs per second."""
-        jobs = Counter(filter(None, (tuple(contest.undecided()) for contest in contests)))
-
-        def early(group: tuple[Launch, ...]) -> tuple[bool, int, float]:
-            is_enough = all(times_launched(each) >= ENOUGH for each in group)
-            return is_enough, part_number[group[0]], sum(map(self._costs.of, group)) / jobs[group]
-
-        return sorted(jobs, key=early)
-
-    def _partners(self, launch: Launch) -> list[Launch]:
-        """Return the launches of the reference peers that measure the same jobs or, for a launch of a reference peer,
-        the cheapest launch that is compared with it."""
-        same = [
-            each
-            for part in self.parts
-            for each in part.launches
-            if each is not launch and each.open_records and each.by_job.keys() & launch.by_job.keys()
-        ]
-        if launch.peer in REFERENCES:
-            others = (each for each in same if each.peer not in REFERENCES or each.peer == launch.peer)
-            return sorted(others, key=self._costs.of)[:1]
-        return [each for each in same if each.peer in REFERENCES]
 
     def ended(self, launch: Launch, seconds: float) -> None:
         self._costs.add(launch, seconds)
@@ -387,27 +252,3 @@ class Budgeted:
                 for record in launch.records:
                     if record.pending:
                         record.fail("left_out", LEFT_OUT.format(minutes=self.minutes))
-
-
-def _has_few_samples(record: Record) -> bool:
-    return (record.ok or record.pending) and len(record.samples) < ENOUGH
-
-
-def times_launched(launch: Launch) -> int:
-    """Return how often it has been launched: the smallest number of samples among its open records."""
-    return min((len(record.samples) for record in launch.open_records), default=0)
-
-
-def average_width(launch: Launch) -> float:
-    """Return the average width of its cells' intervals; an interval narrower than `NARROW` counts as 0."""
-    widths = [width(record) for record in launch.open_records]
-    return sum(wide for wide in widths if wide > NARROW) / len(widths)
-
-
-def width(record: Record) -> float:
-    """Return the width of the interval of the median over launches, as log(high/low). It is 0 if a sample is 0: no
-    ratio to it exists, and more samples would not change that."""
-    if not all(sample.value for sample in record.samples):
-        return 0.0
-    found = figure([sample.value for sample in record.samples])
-    return math.log(found.high / found.low)

@@ -11,7 +11,8 @@ import pytest
 from reports.page import page_of
 from results import BadRecord, Run, load, machine, save
 from suites.runner import driver, resuming
-from suites.runner.plan import Part, fixed
+from suites.runner.needs import Part
+from suites.runner.plan import fixed
 from suites.runner.results import Result, append_result
 from suites.suite import Launch
 from tests.reports.synthetic_runs import add_workload

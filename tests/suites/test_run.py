@@ -11,7 +11,8 @@ import pytest
 from adapters import registry
 from results.record import Run, load
 from suites import SUITES, suite_named, workloads
-from suites.runner.plan import Part, fixed
+from suites.runner.needs import Part
+from suites.runner.plan import fixed
 from suites.runner.profiles import PROFILES
 from suites.throughput.tasks import USUAL, Job
 

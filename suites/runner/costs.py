@@ -1,0 +1,34 @@
+"""How long launches take, for plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import mean, median
+
+from suites.suite import Launch
+
+
+class Costs:
+    """How long each launch takes, estimated by the mean of its last two durations, without the first one if there are
+    others: it may have compiled something, and later ones measure less."""
+
+    def __init__(self) -> None:
+        self._took: dict[str, dict[str, list[float]]] = {}  # peer -> launch -> seconds
+
+    def __bool__(self) -> bool:
+        return bool(self._took)
+
+    def add(self, launch: Launch, seconds: float) -> None:
+        self._took.setdefault(launch.peer, {}).setdefault(launch.name, []).append(seconds)
+
+    def of(self, launch: Launch) -> float:
+        """Return the seconds. For a launch that has not run, the median of the peer's others, or else of all."""
+        of_peer = self._took.get(launch.peer, {})
+        if took := of_peer.get(launch.name):
+            return _usual(took)
+        known = of_peer.values() or [took for each in self._took.values() for took in each.values()]
+        return median(map(_usual, known)) if known else 0.0
+
+
+def _usual(took: Sequence[float]) -> float:
+    return mean(took[1:][-2:] or took)
