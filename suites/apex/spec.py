@@ -83,7 +83,7 @@ class ApexJob:
 
 @dataclass(frozen=True)
 class Group:
-    """The jobs of one launch: all combinations of `explorers` and `step_us`."""
+    """The jobs of one launch: all combinations of `explorers` and `step_us`, and `working` beside them."""
 
     explorers: Sequence[int]
     step_us: Sequence[int]
@@ -93,13 +93,15 @@ class Group:
     workload: str = WORKLOAD
     cores: int = ALL
     blocks: int | None = None
+    working: Sequence[tuple[int, int]] = ()  # further (step_us, work_us), with the same explorers
     served: bool = True  # also measure peers with a server, whose explorers take seconds to start
 
     @property
     def jobs(self) -> list[ApexJob]:
+        costs = [*((step, self.work_us) for step in self.step_us), *self.working]
         return [
-            ApexJob(self.workload, explorers, self.rows, self.capacity, step, self.work_us, self.cores)
-            for step, explorers in itertools.product(self.step_us, self.explorers)
+            ApexJob(self.workload, explorers, self.rows, self.capacity, step, work, self.cores)
+            for (step, work), explorers in itertools.product(costs, self.explorers)
         ]
 
 
@@ -110,10 +112,12 @@ class ApexSettings(Settings):
 
 
 CROWDS, MILLION = (1, 2, 4, 8, 16), 1_000_000
+#: A learner that works 1 ms: about what a small network takes for a step.
+FOUR = Group((4,), (0, 200, REAL), 10_000, working=[(REAL, 1_000)])
 PROFILES = {
     "tiny": ApexSettings(blocks=2, groups=[Group((1, 2), (0, REAL), 2_000)], seconds=0.2),
-    "quick": ApexSettings(blocks=3, groups=[Group((4,), (0, 200, REAL), 10_000)]),
-    "survey": ApexSettings(groups=[Group((4,), (0, 200, REAL), 10_000)]),
+    "quick": ApexSettings(blocks=3, groups=[FOUR]),
+    "survey": ApexSettings(groups=[FOUR]),
     "gate": ApexSettings(groups=[Group((4,), (20,), 10_000)]),
     "full": ApexSettings(blocks=10, groups=[Group((1, 2, 4, 8), (0, 200, REAL), 1_000_000)], seconds=2.0),
     "apex": ApexSettings(

@@ -44,7 +44,7 @@ BENCHMARKS = {
 @dataclass(frozen=True, kw_only=True)
 class ConformanceSettings(Settings):
     draws: int = 4_000  # per test of a distribution
-    patience: float = 10.0  # seconds after which a call counts as blocked forever
+    patience: float = 5.0  # seconds after which a call counts as blocked forever
     seed: int = 0
 
     @property
@@ -54,7 +54,7 @@ class ConformanceSettings(Settings):
 
 PROFILES = {
     **dict.fromkeys(("tiny", "quick", "survey"), ConformanceSettings()),
-    "full": ConformanceSettings(draws=100_000),
+    "full": ConformanceSettings(draws=100_000, patience=10.0),
 }
 
 

@@ -89,7 +89,7 @@ PROFILES = {
                 AtCapacity(100_000, CORE + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=15),
                 AtCapacity(1_000_000, STEP, fill_seconds=4),
             ],
-            "ALE/Seaquest-v5": [AtCapacity(2_048, CORE + FRAMES + HELD[:1])],
+            "ALE/Seaquest-v5": [AtCapacity(2_048, CORE + FRAMES + STEP + HELD[:1])],
         },
     ),
     # Like quick, but with less time for each figure, since there are four times as many peers. The small buffer can be
@@ -104,7 +104,7 @@ PROFILES = {
                 AtCapacity(100_000, CORE + FORMS + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=8),
                 AtCapacity(1_000_000, STEP, fill_seconds=4),
             ],
-            "ALE/Seaquest-v5": [AtCapacity(1_024, CORE + FRAMES + HELD[:1])],
+            "ALE/Seaquest-v5": [AtCapacity(1_024, CORE + FRAMES + STEP + HELD[:1])],
             "CartPole-v1/slices": [AtCapacity(512, FEW + CYCLE[:1])],  # R2D2 is prioritized
             "CartPole-v1/image": [AtCapacity(1_024, FEW)],
         },
