@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.checks import Check, explained, unchecked
@@ -47,6 +47,7 @@ LARGE_ROWS = (
 #: The number of columns that fit; further ones appear only in the tables below.
 MOST_SMALL, MOST_LARGE = 8, 6
 APEX = (("explorers", {}, "adds", True), ("learner", {}, "learner", True))
+WORKING = (("learner", {"learner": "1000 us"}, "learner, 1 ms of work", True),)
 SHARING = (
     ("prioritized_adds", {"batch": 100}, "prior. adds", True),
     ("prioritized_cycles", {"batch": 100}, "prior. cycles", True),
@@ -119,6 +120,8 @@ class HeatMap:
         found += used(notes.KEEPS_REFERENCES, notes.BEFORE_IT_WENT_WRONG)
         found += [*explained(self.checks, signs), *self.unchecked]
         found += used(notes.APPROXIMATE, notes.BOUND)
+        if any(row.peer.endswith(notes.REWRITTEN) for table in self.tables for row in table.rows):
+            found.append((notes.REWRITTEN, notes.MEANINGS[notes.REWRITTEN]))
         if any(text == NOTHING for text in texts):
             found.append((NOTHING, "no figure: not offered, not measured, or withdrawn"))
         return found
@@ -126,7 +129,7 @@ class HeatMap:
 
 def heat_map(context: Context) -> HeatMap:
     one_process = [column for part in columns_of_one_process(context) for column in part]
-    shared = [column for part in shared_columns(context.jobs) for column in part]
+    shared = shared_columns(context.jobs).all
     tables = [
         _table(context, "One process", _reference(context, SUITES["throughput"]), one_process),
         _table(context, "Many processes", _reference(context, SUITES["apex"], SUITES["sharing"]), shared),
@@ -164,13 +167,25 @@ def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, W
     return small, large
 
 
-def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
-    """Return the columns of Ape-X, with as many explorers as its section compares, and of shared buffers in empty
-    loops, with the most explorers measured."""
-    in_apex = [job for job in jobs if job.suite == "apex" and apex.is_plain(job)]
+@dataclass(frozen=True)
+class SharedColumns:
+    """The columns of buffers that processes share."""
+
+    in_apex: Sequence[HeatColumn]  # with as many explorers as its section compares, and a learner without work
+    working: Sequence[HeatColumn]  # the same with a learner that works
+    in_loops: Sequence[HeatColumn]  # in empty loops, with the most explorers measured
+
+    @property
+    def all(self) -> list[HeatColumn]:
+        return [*self.working, *self.in_apex, *self.in_loops]
+
+
+def shared_columns(jobs: Sequence[Job]) -> SharedColumns:
+    in_apex = [job for job in jobs if job.suite == "apex"]
     in_loops = [job for job in jobs if job.suite == "sharing"]
-    return (
-        _columns_of_a_crowd(in_apex, APEX, "Ape-X", apex.compared_crowd),
+    return SharedColumns(
+        _columns_of_a_crowd(filter(apex.is_plain, in_apex), APEX, "Ape-X", apex.compared_crowd),
+        _columns_of_a_crowd(filter(apex.is_working, in_apex), WORKING, "Ape-X", apex.compared_crowd),
         _columns_of_a_crowd(in_loops, SHARING, "empty loops", _largest_crowd),
     )
 
@@ -180,7 +195,7 @@ def _largest_crowd(jobs: Sequence[Job]) -> int:
 
 
 def _columns_of_a_crowd(
-    jobs: Sequence[Job], wanted: Wanted, title: str, crowd_of: Callable[[Sequence[Job]], int]
+    jobs: Iterable[Job], wanted: Wanted, title: str, crowd_of: Callable[[Sequence[Job]], int]
 ) -> list[HeatColumn]:
     """Return the wanted columns on the workload with the most jobs, for one number of explorers."""
     mine = [job for job in jobs if job.benchmark in {each[0] for each in wanted}]

@@ -12,7 +12,7 @@ from reports.checks import Check, integrity
 from reports.checks.integrity import APEX, safety_of
 from reports.figures.formatting import listed
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
-from reports.figures.ratios import ratio_of
+from reports.figures.ratios import Ratio, ratio_of
 from reports.rendering import worded
 from reports.sections.crowds import is_scaling
 from reports.sections.section import Context
@@ -88,7 +88,8 @@ def _standing(leader: str, compared: Sequence[Answer], reference: str | None) ->
     unsure = [each for each in ahead if each not in sure and each not in close]
     parts, span = [], _span([each.job for each in compared], leader, reference)
     if sure:
-        parts.append(said("surely", clear=len(clear), sure=len(sure), jobs=_jobs(compared), span=span))
+        counts = {"clear": len(clear), "sure": len(sure), "jobs": _jobs(compared)}
+        parts.append(said("surely", **counts, lead=_lead(sure), span=span))
     if unsure:
         parts.append(said("ahead", count=len(unsure), jobs="" if sure else _jobs(compared), span="" if sure else span))
     for what, some in (
@@ -104,10 +105,18 @@ def _standing(leader: str, compared: Sequence[Answer], reference: str | None) ->
 
 def _won(peer: str, answers: Sequence[Answer]) -> str:
     """Return where a peer is the fastest, and by how much."""
-    ratios = [each.over_runner_up for each in answers if each.over_runner_up]
-    least, most = (pick(ratios, key=lambda ratio: ratio.value) if ratios else None for pick in (min, max))
     where = listed([each.job.label for each in answers], most=2)
-    return said("won", peer=peer, where=where, least=least, most=most)
+    return said("won", peer=peer, where=where, lead=_lead(answers))
+
+
+def _lead(answers: Sequence[Answer]) -> str:
+    ratios = [each.over_runner_up for each in answers if each.over_runner_up]
+    return said("lead", ends=_ends(ratios)) if ratios else ""
+
+
+def _ends(ratios: Sequence[Ratio]) -> list[str]:
+    """Return the smallest and the largest ratio, once if they look the same."""
+    return list(dict.fromkeys(pick(ratios, key=lambda ratio: ratio.value).short for pick in (min, max)))
 
 
 def _jobs(answers: Sequence[Answer]) -> str:
@@ -125,36 +134,40 @@ def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
     """Return the smallest and the largest ratio to the reference, over all of these jobs and not only those won."""
     measured = [job for job in jobs if peer in job.measured]
     ratios = [ratio for job in measured if (ratio := ratio_of(job.measured[peer], job.shown.get(reference or "")))]
-    if not ratios:
-        return ""
-    least, most = (pick(ratios, key=lambda ratio: ratio.value) for pick in (min, max))
-    return said("span", least=least, most=most, reference=reference)
+    return said("span", ends=_ends(ratios), reference=reference) if ratios else ""
 
 
 def _many_processes(context: Context) -> str:
-    """Name the sound buffer with the fastest learner, in Ape-X or else in empty loops, and its explorers' speed."""
-    in_apex, in_empty_loops = shared_columns(context.jobs)
-    columns = in_apex or in_empty_loops
-    sides = [column.job for column in columns[:2]]
+    """Name the sound buffer with the fastest learner, in Ape-X or else in empty loops, and how it compares with the
+    fastest buffer of another library, sound or not."""
+    columns = shared_columns(context.jobs)
+    sides = [column.job for column in (columns.in_apex or columns.in_loops)[:2]]
     if len(sides) < 2:
         return ""
-    suite = sides[0].suite
-    reference, safety = context.reference(suite_of(suite)), safety_of(context.run)
-    sound, checked, unchecked = _sound(context, list(sides[1].measured))
-    best = answer_among(sides[1], sound, reference)
+    adds, learns = sides
+    working = next((column.job for column in columns.working), None)
+    reference, safety = context.reference(suite_of(adds.suite)), safety_of(context.run)
+    decisive = working or learns
+    sound, checked, unchecked = _sound(context, list(decisive.measured))
+    best = answer_among(decisive, sound, reference)
     if best.winner is None:
-        return said("none_sound", suite=suite)
-    adds, learns = (ratio_of(job.shown.get(best.winner), job.shown.get(reference or "")) for job in sides)
+        return said("none_sound", suite=adds.suite)
+
+    def over_rival(job: Job | None) -> Ratio | None:
+        return ratio_of(job.shown.get(best.winner), job.shown.get(best.runner_up or "")) if job else None
+
     return said(
         "many_processes",
-        place="in Ape-X" if suite == APEX else "in empty loops",
-        explorers=int(sides[0].params["explorers"]),
-        best=best,
+        place="in Ape-X" if adds.suite == APEX else "in empty loops",
+        explorers=int(adds.params["explorers"]),
+        winner=best.winner,
+        rival=best.runner_up,
         checked=checked,
         unchecked=unchecked,
-        ratios={"samples": learns, "adds": adds} if adds and learns else {},
-        reference=reference,
-        unsafe=safety[reference].found if reference in safety and safety[reference].mark else "",
+        working=over_rival(working),
+        learns=over_rival(learns),
+        adds=over_rival(adds),
+        unsafe=safety[best.runner_up].found if best.runner_up in safety and safety[best.runner_up].mark else "",
     )
 
 
@@ -186,8 +199,10 @@ def _checked(run: Run, check: Check) -> str:
     failed = [peer for peer in order if outcomes[peer].passed is False]
     unknown = [peer for peer in order if outcomes[peer].passed is None]
     subject = library_of(run.peers[0].name)
+    launches = {len(record.samples) for record in run.records if record.suite == check.suite and record.samples}
     return said(
         "checked",
+        is_once=check is integrity.CHECK and launches == {1},  # its faults are matters of chance
         title=check.title,
         good=sorted(passed, key=lambda peer: library_of(peer) == subject),
         wrong=[f"{peer} ({outcomes[peer].found})" for peer in failed],

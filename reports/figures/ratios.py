@@ -33,7 +33,7 @@ class Ratio:
 
     @property
     def text(self) -> str:
-        """ "1.94", "~1.9" if too few launches for an interval, or ">500" if only a bound is known."""
+        """ "1.94", "~1.9" if too few launches for an interval, ">500" if only a bound is known, or "~>500"."""
         return self._text(digits_of(self.figure))
 
     @property
@@ -70,9 +70,8 @@ class Ratio:
         return f"{rounded_down(self.figure.low):,g}{TIMES}"
 
     def _text(self, digits: int) -> str:
-        if self.is_bound:
-            return f">{self._bound}"
-        return ("~" if self.figure.is_range else "") + times(self.figure.value, digits)
+        about = "~" if self.figure.is_range else ""
+        return about + (f">{self._bound}" if self.is_bound else times(self.figure.value, digits))
 
 
 def ratio_of(record: Record | None, reference: Record | None) -> Ratio | None:

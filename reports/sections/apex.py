@@ -133,9 +133,17 @@ def compared_crowd(jobs: Sequence[Job]) -> int:
 
 
 def is_plain(job: Job) -> bool:
-    """Whether a job has the real environment, a learner without work and all cores, as the first screen shows."""
-    setting = Setting.of(job)
-    return environment_of(job) == REAL and setting.learner == NO_WORK and not setting.cores
+    """Whether a job has the real environment, a learner without work and all cores."""
+    return _is_real(job) and Setting.of(job).learner == NO_WORK
+
+
+def is_working(job: Job) -> bool:
+    """Whether a job has the real environment, a learner with work and all cores."""
+    return _is_real(job) and Setting.of(job).learner != NO_WORK
+
+
+def _is_real(job: Job) -> bool:
+    return environment_of(job) == REAL and not Setting.of(job).cores
 
 
 @dataclass(frozen=True)

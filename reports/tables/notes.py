@@ -10,6 +10,7 @@ from results.jobs import Job
 
 KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, BEFORE_IT_WENT_WRONG = "†", "‡", "§", "¶"
 APPROXIMATE, BOUND = "~", ">"
+REWRITTEN = "-style"  # the end of a peer's name
 
 #: mark -> (the feature it comes from, what it means)
 FOOTNOTES = {
@@ -32,6 +33,7 @@ MEANINGS = {
     BEFORE_IT_WENT_WRONG: "measured before the peer failed or returned a wrong answer at this job",
     APPROXIMATE: "based on one or two launches, so no interval is given",
     BOUND: "a lower bound: the reference made too few calls for a ratio",
+    REWRITTEN: "written for this project to behave like that library's buffer, which today's Pythons can't install",
 }
 
 

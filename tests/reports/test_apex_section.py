@@ -104,7 +104,7 @@ def test_the_map_names_the_fastest_buffer_and_those_alike():
 
 
 def test_only_the_real_environment_is_on_the_first_screen():
-    columns, _ = shared_columns(context_of(apex_grid(APEX_ARMS)).jobs)
+    columns = shared_columns(context_of(apex_grid(APEX_ARMS)).jobs).all
     assert columns and {column.job.params["environment"] for column in columns} == {"real"}
 
 

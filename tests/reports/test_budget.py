@@ -111,7 +111,7 @@ def test_a_buffer_that_was_not_checked_is_not_said_to_be_sound():
     run = leave_out(run, suite="integrity")
     told = said(run)["Many processes"]
     assert "cpprb_impl[lock=buffer] has the fastest learner of the buffers that returned no broken row" in told
-    assert "; not checked: cpprb_impl[lock=none]." in told
+    assert ". Not checked: cpprb_impl[lock=none]." in told
     run.records = [record for record in run.records if record.benchmark != "whole"]
     assert "no buffer's integrity was checked in this run" in said(run)["Many processes"]
     run = use_run(blocks=3)
@@ -119,7 +119,7 @@ def test_a_buffer_that_was_not_checked_is_not_said_to_be_sound():
         run = leave_out(run, suite="integrity", peer=peer)
     assert "has the fastest learner of the buffers not found unsafe" in said(run)["Many processes"]
     run = leave_out(use_run(blocks=3), suite="integrity", peer="reverb")
-    assert "; not checked: " in said(run)["Many processes"]
+    assert ". Not checked: " in said(run)["Many processes"]
 
 
 def test_without_the_integrity_suite_the_rows_checked_in_ape_x_are_named():

@@ -12,7 +12,7 @@ from reports.answer.shades import DARK, LIGHT
 from reports.figures.formatting import NOTHING
 from reports.sections import context_of
 
-from .synthetic_runs import empty_run, throughput_run
+from .synthetic_runs import add_apex_job, empty_run, throughput_run
 from .synthetic_use import add_shared, use_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -128,9 +128,32 @@ def test_one_sentence_for_each_reader(run):
     assert "; as fast as its best rival, within 10%, at 1" in said["One process, small rows"]
     checked = "cpprb_impl[lock=buffer] has the fastest learner of the buffers that were checked and found sound"
     assert f"in Ape-X with 4 explorers, {checked}" in said["Many processes"]
-    assert "; not checked: cpprb_impl[lock=none]" in said["Many processes"]
-    assert "cpprb[MP], which is unsafe (broken rows in Ape-X, torn rows" in said["Many processes"]
+    assert ". Not checked: cpprb_impl[lock=none]" in said["Many processes"]
+    rival = (
+        "as fast as with cpprb[MP], the fastest buffer of another library, which is unsafe (broken rows in Ape-X, torn"
+    )
+    assert rival in said["Many processes"]
     assert "cpprb[MP] (broken rows in Ape-X" in said["Correctness first"]
+
+
+def test_a_learner_that_works_is_compared_first_even_if_an_unsafe_rival_is_faster():
+    run = throughput_run(blocks=1)
+    add_shared(run)
+    rates = {"cpprb[MP]": 300.0, "cpprb_impl[lock=none]": 150.0}
+    for peer, rate in rates.items():
+        add_apex_job(run, peer, {"learner": rate}, explorers=4, environment="real", learner="1000 us")
+    told = {each.reader: each.text for each in sentences(context_of(run))}["Many processes"]
+    assert "cpprb_impl[lock=none] has the fastest learner of the buffers" in told
+    assert f". If it works 1 ms between samples, it is 0.500{TIMES} [" in told
+    assert f"; if it does no work, 50.5{TIMES} [" in told
+    labels = [column.label for column in table(run, "Many processes").columns]
+    assert labels[:3] == ["learner, 1 ms of work", "adds", "learner"]
+
+
+def test_rewrites_of_another_librarys_buffer_are_said_to_be(run):
+    assert "-style" in dict(heat_map(context_of(run)).notes)
+    others = throughput_run(peers=("cpprb_impl", "cpprb"))
+    assert "-style" not in dict(heat_map(context_of(others)).notes)
 
 
 def test_what_was_not_measured_is_left_out():

@@ -12,6 +12,7 @@ from reports.tables.cells import scale_of, speed_cell
 from results import Sample
 from results.jobs import jobs_of
 from results.suites import SUITES, suite_of
+from results.verdicts import library_of
 
 from .synthetic_runs import JOBS, add_apex, empty_run, throughput_cell, throughput_run
 
@@ -121,6 +122,19 @@ def test_higher_is_better_in_the_ape_x_suite_and_every_ratio_is_to_one_peer():
     assert by_label["explorers N=4"].winner == "cpprb_impl[lock=critical]"
     assert {answer.reference for answer in found} == {"cpprb[MP]"}
     assert by_label["learner N=1"].over_reference.figure.low > 1
+
+
+def test_the_rival_is_of_another_library_if_there_is_one():
+    run = throughput_run(peers=("cpprb_impl", "rllib", "cpprb"))
+    for record in run.records:  # the slowest of the three is the fastest's variant
+        record.peer = {"rllib": "cpprb", "cpprb": "cpprb_impl[b]"}.get(record.peer, record.peer)
+    run.peers[1:] = [
+        dataclasses.replace(peer, name=name) for peer, name in zip(run.peers[1:], ("cpprb", "cpprb_impl[b]"), strict=True)
+    ]
+    rivals = {(library_of(answer.winner), answer.runner_up) for answer in answers(run)[1]}
+    assert rivals == {("cpprb_impl", "cpprb")}
+    run.records[:] = [record for record in run.records if record.peer != "cpprb"]
+    assert {library_of(answer.runner_up) for answer in answers(run)[1]} == {"cpprb_impl"}
 
 
 def test_without_the_reference_ratios_are_to_the_first_peer():
