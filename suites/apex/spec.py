@@ -113,11 +113,11 @@ class ApexSettings(Settings):
 
 CROWDS, MILLION = (1, 2, 4, 8, 16), 1_000_000
 #: A learner that works 1 ms: about what a small network takes for a step.
-FOUR = Group((4,), (0, 200, REAL), 10_000, working=[(REAL, 1_000)])
+WORKING = [(REAL, 1_000)]
 PROFILES = {
     "tiny": ApexSettings(blocks=2, groups=[Group((1, 2), (0, REAL), 2_000)], seconds=0.2),
-    "quick": ApexSettings(blocks=3, groups=[FOUR]),
-    "survey": ApexSettings(groups=[FOUR]),
+    "quick": ApexSettings(blocks=3, groups=[Group((4,), (REAL,), 10_000, working=WORKING)]),
+    "survey": ApexSettings(groups=[Group((4,), (200, REAL), 10_000, working=WORKING)]),
     "gate": ApexSettings(groups=[Group((4,), (20,), 10_000)]),
     "full": ApexSettings(blocks=10, groups=[Group((1, 2, 4, 8), (0, 200, REAL), 1_000_000)], seconds=2.0),
     "apex": ApexSettings(
