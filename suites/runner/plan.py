@@ -232,8 +232,15 @@ class Budgeted:
         return max(1.0, min(seconds, self._left(), max(self._share, patience)))
 
     def _first_launches_seconds(self, other_than: Launch) -> float:
-        """Return the estimated seconds of the other launches that have not been made yet."""
-        others = [each for part in self.parts for each in part.launches if each is not other_than]
+        """Return the estimated seconds of the other launches that have not been made yet. A peer does not wait for
+        variants."""
+        is_variant = any(other_than in part.launches and part.is_variant(other_than.peer) for part in self.parts)
+        others = [
+            each
+            for part in self.parts
+            for each in part.launches
+            if each is not other_than and (is_variant or not part.is_variant(each.peer))
+        ]
         return sum(
             self._costs.of(each) or USUAL_SECONDS for each in others if each.open_records and not times_launched(each)
         )

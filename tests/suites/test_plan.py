@@ -427,6 +427,13 @@ def test_a_slow_start_is_waited_for_if_that_leaves_time_for_the_first_launches_o
     assert [budgeted.limit(launch, 1e9) for launch in made] == pytest.approx([seconds] * len(made))
 
 
+def test_a_slow_start_of_a_peer_does_not_wait_for_variants():
+    made = launches(a_run(), "a", "b", *(f"a[{number}]" for number in range(60)))
+    budgeted = plan.Budgeted([needs.Part(made, 1, named=("a", "b"))], 2, 120, lambda: 0.0)
+    limits = [budgeted.limit(launch, 1e9) for launch in made]
+    assert limits == pytest.approx([plan.PATIENCE] * 2 + [120 * plan.SHARE] * 60)
+
+
 def test_a_later_launch_may_take_longer_than_the_earlier_ones():
     server, _ = made = launches(a_run(), "server", "cpprb")
     budgeted = plan.Budgeted([needs.Part(made, 1)], 2, 120, lambda: 0.0)
