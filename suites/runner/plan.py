@@ -29,7 +29,7 @@ DECIDING = 0.4
 SHARE = 0.08
 #: Seconds that a first launch may take if the other first launches still fit: servers and compiled libraries start
 #: slowly.
-PATIENCE = 30.0
+PATIENCE = 45.0
 #: A later launch may take this many times its usual duration.
 LONGER = 1.5
 #: What a launch takes on average: 3 to 6 s in benches of two to ten minutes, alone and beside other work.
