@@ -12,12 +12,13 @@ import jinja2
 from markupsafe import Markup
 
 from reports.answer import shades
-from reports.figures.formatting import interval, listed, number, runnable, size, times
+from reports.figures.formatting import gbit, interval, listed, number, runnable, share, size, times
 from results.suites import suite_of
 from results.words import counted
 
 FOLDERS = [
-    Path(__file__).resolve().parent / name for name in ("templates", "answer", "sections", "gate", "site", "advice")
+    Path(__file__).resolve().parent / name
+    for name in ("templates", "answer", "sections", "gate", "site", "advice", "planning")
 ]
 
 
@@ -47,10 +48,12 @@ def _environment(template: str) -> jinja2.Environment:
         breakable=_breakable,
         cell=_markdown_cell,
         counted=counted,
+        gbit=gbit,
         interval=interval,
         listed=listed,
         number=number,
         runnable=runnable,
+        share=share,
         size=size,
         times=times,
     )

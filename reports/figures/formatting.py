@@ -91,6 +91,15 @@ def percent(value: float) -> str:
     return f"{100 * value:+.1f}%"
 
 
+def share(value: float) -> str:
+    """71%, 0.12%"""
+    return f"{number(100 * value, 2)}%"
+
+
+def gbit(bytes_per_second: float) -> str:
+    return f"{8e-9 * bytes_per_second:g} Gbit/s"
+
+
 def listed(names: Sequence[str], most: int = 8, last: str = "and") -> str:
     """ "a, b and c"; a long list ends in "and 5 more"."""
     shown, left = list(names[:most]), len(names) - most

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
-from reports.figures.formatting import listed, number
 from reports.planning.costs import SENT_ROWS, Costs
 from reports.planning.errors import Model
 from reports.planning.measured import Cell
 from reports.planning.simulation import NEW_PRIORITY_BYTES, REQUEST_BYTES, Hosts, Load, Reached, simulate
+from reports.rendering import worded
 from results.statistics import FEWEST_FOR_INTERVAL
 from results.words import counted
 
@@ -18,6 +19,7 @@ LIMIT = 0.7  # of a resource's time, above which queues grow fast
 POWERS = 11
 MOST_HOSTS = 2 ** (POWERS - 1)
 EXPLORER_HOST = "each explorer host's"
+said = partial(worded, "plan.j2")
 
 
 @dataclass(frozen=True)
@@ -111,23 +113,18 @@ def least_explorer_hosts(plan: Plan, model: Model, limit: float = LIMIT) -> int:
 
 def verdict(plan: Plan, model: Model, limit: float = LIMIT) -> str:
     """Return what saturates first and how many hosts are needed, as one sentence."""
-    busiest = uses(plan, model)[0]
-    first = f"what saturates first is {busiest.name}, {percent(busiest.share)} busy"
-    data, least = plan.hosts.data, least_data_hosts(plan, model, limit)
-    explorers = least_explorer_hosts(plan, model, limit)
-    bound = f"to keep all at most {percent(limit)} busy"
-    if least is None:
-        blocking = listed(_always_beyond(plan, model, limit))
-        none = f"No number of data hosts up to {MOST_HOSTS:,} is enough"
-        return f"{none}, because of {blocking}; with {_hosts(data, 'data')}, {first}."
-    if _beyond(plan, model, limit):
-        wrong = "not enough" if data < least else "too many for the learner"
-        return f"{_hosts(data, 'data')} {_are(data)} {wrong}: {first}; it takes {least} {bound}."
-    if plan.hosts.explorers < explorers:
-        wanted = f"{_hosts(plan.hosts.explorers, 'explorer')} {_are(plan.hosts.explorers)}"
-        return f"{wanted} not enough: {first}; it takes {explorers} {bound}."
-    fewest = f" ({least} would be)" if least < data else ""
-    return f"{_hosts(data, 'data')} {_are(data)} enough{fewest} {bound}: {first}."
+    least = least_data_hosts(plan, model, limit)
+    return said(
+        "verdict",
+        hosts=plan.hosts,
+        least=least,
+        explorers=least_explorer_hosts(plan, model, limit),
+        blocking=_always_beyond(plan, model, limit) if least is None else (),
+        is_beyond=bool(_beyond(plan, model, limit)),
+        busiest=uses(plan, model)[0],
+        limit=limit,
+        most=MOST_HOSTS,
+    )
 
 
 def _always_beyond(plan: Plan, model: Model, limit: float) -> list[str]:
@@ -141,18 +138,6 @@ def _is_of_explorers(name: str) -> bool:
     return name.startswith(EXPLORER_HOST)
 
 
-def _hosts(number: int, kind: str) -> str:
-    return counted(number, f"{kind} host")
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def percent(share: float) -> str:
-    return f"{number(100 * share, 2)}%"
-
-
 def simulated(plan: Plan, model: Model) -> tuple[Reached, Reached]:
     """Return what is reached under the wanted load, and with a learner that takes all batches it can get."""
     wanted = simulate(model.fit.costs, plan.hosts, plan.load, model.delay)
@@ -163,16 +148,14 @@ def simulated(plan: Plan, model: Model) -> tuple[Reached, Reached]:
 def outside(plan: Plan, model: Model, cells: list[Cell]) -> Iterator[str]:
     """Yield why the measurements do not cover a plan."""
     load, fitted = plan.load, model.fit
-    most = max(cell.data for cell in cells)
-    if model.fit.launches < FEWEST_FOR_INTERVAL:
-        yield f"each figure is of {counted(model.fit.launches, 'launch')}, so the intervals mean nothing"
-    ranges: list[tuple[str, float, tuple[float, float], Callable[[float], str]]] = [
-        ("rows", load.row_bytes, fitted.row_bytes, lambda value: f"{value:,.0f} bytes"),
-        ("batches", load.batch, fitted.batches, lambda value: f"{value:,.0f} rows"),
-        ("data hosts", plan.hosts.data, (1, most), lambda value: f"{value:,.0f}"),
+    if fitted.launches < FEWEST_FOR_INTERVAL:
+        yield said("few_launches", launches=fitted.launches)
+    ranges = [
+        ("rows", load.row_bytes, fitted.row_bytes, "bytes"),
+        ("batches", load.batch, fitted.batches, "rows"),
+        ("data hosts", plan.hosts.data, (1, max(cell.data for cell in cells)), ""),
     ]
-    for name, value, (low, high), text in ranges:
+    for name, value, (low, high), unit in ranges:
         if not low <= value <= high:
             far = max(value / high, low / max(value, 1e-9))
-            measured = f"{low:,.0f} to {text(high)}"
-            yield f"{name} are outside of what was measured, {measured}, by a factor of {number(far, 2)}"
+            yield said("outside", name=name, low=low, high=high, unit=unit, far=far)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from reports.figures.formatting import NOTHING, number, size, times
+from reports.figures.formatting import NOTHING, gbit, number, share, times
 from reports.planning.costs import Cost, Costs
 from reports.planning.errors import CPU, FIGURES, Compared, Model, typical
 from reports.planning.measured import Cell
-from reports.planning.plan import LIMIT, Plan, least_data_hosts, outside, percent, simulated, uses, verdict
+from reports.planning.plan import LIMIT, Plan, least_data_hosts, outside, said, simulated, uses, verdict
 from reports.planning.simulation import Reached
-from results.words import counted
 
 FEWEST_FOR_P99 = 100  # steps
 ERROR_NAMES = (
@@ -53,7 +52,7 @@ def _padded(text: str, width: int, column: int) -> str:
 
 def plan_lines(plan: Plan, model: Model, cells: list[Cell]) -> list[str]:
     """Return a plan's tables and verdict."""
-    used = [[use.name, percent(use.share), f"{percent(use.low)} to {percent(use.high)}"] for use in uses(plan, model)]
+    used = [[use.name, share(use.share), f"{share(use.low)} to {share(use.high)}"] for use in uses(plan, model)]
     wanted, most = simulated(plan, model)
     load = plan.load
     reached = [
@@ -62,27 +61,19 @@ def plan_lines(plan: Plan, model: Model, cells: list[Cell]) -> list[str]:
         ["step p50, ms", NOTHING, number(1e3 * wanted.p50, 2), number(1e3 * most.p50, 2)],
         ["step p99, ms", NOTHING, _p99(wanted), _p99(most)],
     ]
-    least = least_data_hosts(plan, model)
-    hosts = plan.hosts
-    link = "unlimited links" if math.isinf(hosts.link) else f"links of {_gbit(hosts.link)}"
-    sources = counted(hosts.explorers, "explorer host") if hosts.explorers else "explorers on the data hosts"
     return [
-        f"{number(load.transitions)} rows/s of {load.row_bytes:,.0f} bytes from {sources}; {number(load.batches)} "
-        f"batches/s of {load.batch:,} rows from {counted(hosts.data, 'data host')}; {counted(hosts.cores, 'core')} "
-        f"each, {link}.",
+        said("load", load=plan.load, hosts=plan.hosts, is_limited=not math.isinf(plan.hosts.link)),
         "",
         f"**{verdict(plan, model)}**",
         "",
         *table(["resource", "busy", "95% interval"], used),
         "",
-        f"Least number of data hosts that are busy at most {LIMIT:.0%} of the time: {least or 'none'}. "
-        f"Each of {plan.hosts.data} stores {size(plan.memory)} of rows.",
-        *(f"Careful: {each}." for each in outside(plan, model, cells)),
+        said("least", plan=plan, limit=LIMIT, least=least_data_hosts(plan, model)),
+        *(said("careful", reason=each) for each in outside(plan, model, cells)),
         "",
         *table(["simulated", "wanted", "reached", "learner at full speed"], reached),
         "",
-        f"{NOTHING}: not part of the wanted load, a p99 of fewer than {FEWEST_FOR_P99} steps, or not simulated (rows "
-        "from explorers on the data hosts).",
+        said("nothing", sign=NOTHING, fewest=FEWEST_FOR_P99),
     ]
 
 
@@ -112,14 +103,8 @@ def cost_lines(model: Model) -> list[str]:
         "beyond 4 MiB",
         *(_corner(*each) for each in _corners(model)),
     ]
-    lines = table(header, rows)
     misfit = max(model.fit.misfit.values())
-    return [
-        *lines,
-        "",
-        f"The time that a message takes besides: {number(1e6 * model.delay, 2)} µs. The largest error of a cost at a "
-        f"cell that it was fitted to: {percent(misfit)}. Square brackets: 95% intervals over launches.",
-    ]
+    return [*table(header, rows), "", said("costs", delay=1e6 * model.delay, misfit=misfit)]
 
 
 def _corners(model: Model) -> list[tuple[int, int]]:
@@ -151,13 +136,9 @@ def error_lines(compared: Sequence[Compared]) -> list[str]:
     return [*table(header, rows), "", *_summary(ordered)]
 
 
-def _gbit(link: float) -> str:
-    return f"{8e-9 * link:g} Gbit/s"
-
-
 def _place(each: Compared) -> list[str]:
     cell = each.cell
-    link = "unlimited" if math.isinf(cell.link) else _gbit(cell.link)
+    link = "unlimited" if math.isinf(cell.link) else gbit(cell.link)
     return [cell.workload, str(cell.data), link, str(cell.batch), "yes" if each.was_seen else "no"]
 
 
@@ -166,9 +147,6 @@ def _summary(compared: Sequence[Compared]) -> Iterator[str]:
         mine = [each for each in compared if each.cell.data == data]
         rates = [each.ratios[name] for each in mine for name in ("learner", "explorer")]
         worst = max(rates, key=lambda ratio: abs(math.log(ratio)))
-        learners = [times(max(each.ratios[name] for each in mine), 2) for name in CPU]
-        yield (
-            f"On {data} data hosts, which the fit has not seen, rates of a learner or an explorer alone are off by a "
-            f"factor of {number(typical(rates))} in the median, and the worst is predicted at {times(worst, 2)}. CPU "
-            f"times per batch are predicted at up to {learners[0]} for the learner and {learners[1]} for data hosts."
-        )
+        learner, data_hosts = (max(each.ratios[name] for each in mine) for name in CPU)
+        off = {"typical": typical(rates), "worst": worst, "learner": learner, "data_hosts": data_hosts}
+        yield said("errors", data=data, **off)
