@@ -6,13 +6,14 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 
 from reports.figures import formatting
-from reports.figures.formatting import listed, percent
+from reports.figures.formatting import percent
+from reports.rendering import worded
 from results.analysis.rules import COUNTS, FALSE_ALARM
 from results.analysis.verdict import FASTER, LESS_WORK, Verdict, Word
 from results.record import first_line
-from results.words import counted
 
 #: What needs a reader's attention comes first.
 ORDER = (Word.REGRESSION, Word.CANT_TELL, Word.NOT_JUDGED, Word.PASS)
@@ -21,6 +22,7 @@ TO_THE_RIGHT = {2, 3, 5, 6, 7, 8}
 #: In the terminal, a table of these columns has at most WIDTH characters; notes follow in lines of their own.
 IN_TEXT = (0, 1, 5, 6, 7, 8)
 WIDTH = 100
+said = partial(worded, "answer.j2")
 
 
 def in_order(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -54,11 +56,11 @@ def _shared_row(verdicts: Sequence[Verdict]) -> list[str]:
     first, count = verdicts[0], len(verdicts)
     kinds = [kind.replace("_", " ") for kind in dict.fromkeys(verdict.job.benchmark for verdict in verdicts)]
     counts = all(verdict.job.suite == COUNTS for verdict in verdicts)
-    what = f"{count} counts of work: {listed(kinds)}" if counts else f"{count} benchmarks: {listed(kinds)}"
+    what = said("alike", count=count, is_work=counts, kinds=kinds)
     if not first.pairs:
         return [first.word, what, "", "", "", "", "", "", "", first_line(first.note)]
     largest = max(abs(verdict.change) for verdict in verdicts)
-    return [first.word, what, "", "", "", f"at most {largest:.2%}", "counted", "", str(first.pairs), first.note]
+    return [first.word, what, "", "", "", said("at_most", change=largest), "counted", "", str(first.pairs), first.note]
 
 
 def _row(verdict: Verdict) -> list[str]:
@@ -125,8 +127,7 @@ def markdown(verdicts: Sequence[Verdict], commands: Sequence[str], answer: str) 
     if commands:
         parts.append("\n".join(["```", *commands, "```"]))
     if quiet:
-        summary = f"<summary>{counted(len(quiet), 'benchmark')} passed</summary>"
-        parts.append(f"<details>{summary}\n\n{_markdown_table(quiet)}\n\n</details>")
+        parts.append(said("folded", passed=len(quiet), table=_markdown_table(quiet)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -138,19 +139,16 @@ def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
 def sentence(verdicts: Sequence[Verdict]) -> str:
     """Return the gate's answer in one line."""
     judged = [verdict for verdict in verdicts if verdict.word is not Word.NOT_JUDGED]
-    of_all = counted(len(judged), "benchmark")
     worse = [verdict for verdict in judged if verdict.word is Word.REGRESSION]
-    unknown = [verdict for verdict in judged if verdict.word is Word.CANT_TELL]
-    better = sum(verdict.note in (FASTER, LESS_WORK) for verdict in judged)
-    gained = f"; {better} improved" if better else ""
-    if worse:
-        worst = max(worse, key=lambda verdict: (not verdict.pairs, verdict.change))
-        by = f": {grown(worst.change)}" if worst.pairs else f": {worst.note}"
-        return f"REGRESSION in {len(worse)} of {of_all}, worst {worst.job.full_label}{by}"
-    if unknown:
-        needed = "measure for longer, or on a quieter machine"
-        return f"CAN'T TELL for {len(unknown)} of {of_all}, no regression in the others{gained}; {needed}"
-    left_out = len(verdicts) - len(judged)
-    lacking = f"; not judged: {counted(left_out, 'benchmark')} for which base has no figure" if left_out else ""
-    promise = f"false alarms in timed ones: at most {FALSE_ALARM:.0%}"
-    return f"PASS: {of_all}, none worse by as much as matters ({promise}){gained}{lacking}"
+    worst = max(worse, key=lambda verdict: (not verdict.pairs, verdict.change), default=None)
+    return said(
+        "answer",
+        judged=len(judged),
+        lacking=len(verdicts) - len(judged),
+        worse=len(worse),
+        worst=worst,
+        by=(grown(worst.change) if worst.pairs else worst.note) if worst else "",
+        unknown=sum(verdict.word is Word.CANT_TELL for verdict in judged),
+        better=sum(verdict.note in (FASTER, LESS_WORK) for verdict in judged),
+        false_alarm=FALSE_ALARM,
+    )
