@@ -1,4 +1,4 @@
-"""The facts about a peer that the report needs as typed values, besides the sentences of its features."""
+"""The facts about a peer that plan and report need as typed values, besides the sentences of its features."""
 
 from __future__ import annotations
 

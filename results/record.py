@@ -51,7 +51,7 @@ class Peer:
 
     @property
     def known(self) -> Facts:
-        """The peer's facts as typed values, for the report."""
+        """The peer's facts as typed values."""
         return facts_of(self.facts, self.features)
 
 

@@ -30,7 +30,7 @@ class Quantity(NamedTuple):
 
 @dataclass(frozen=True, eq=False)  # compared by identity
 class Launch:
-    """A process run that measures some records of one peer, once per block."""
+    """A process run that measures some records of one peer, at most once per block."""
 
     name: str
     records: Sequence[Record]

@@ -1,7 +1,7 @@
 """What the apex suite measures: explorers and a learner on one prioritized buffer, and what each of them waits for.
 
-One launch measures one peer with one workload, capacity, number of rows per call and learner, and on that buffer each
-number of explorers with each environment.
+One launch measures one peer with one workload, capacity and number of rows per call, and on that buffer each number of
+explorers with each environment and learner.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ApexJob:
 
 @dataclass(frozen=True)
 class Group:
-    """The jobs of one launch: all combinations of `explorers` and `step_us`, and `working` beside them."""
+    """The jobs of one launch: `working`, and all combinations of `explorers` and `step_us`."""
 
     explorers: Sequence[int]
     step_us: Sequence[int]
@@ -98,7 +98,8 @@ class Group:
 
     @property
     def jobs(self) -> list[ApexJob]:
-        costs = [*((step, self.work_us) for step in self.step_us), *self.working]
+        # What is measured with the last job alone is measured with the usual learner.
+        costs = [*self.working, *((step, self.work_us) for step in self.step_us)]
         return [
             ApexJob(self.workload, explorers, self.rows, self.capacity, step, work, self.cores)
             for (step, work), explorers in itertools.product(costs, self.explorers)
@@ -175,20 +176,19 @@ class Apex(Suite[ApexSettings]):
             jobs = [str(job) for job in group.jobs if any(each.params == job.params for each in wanted)]
             return {"seconds": settings.seconds, "job": jobs}
 
-        first = group.jobs[0]
         crowds = "/".join(map(str, group.explorers))
         steps = "/".join("real" if step == REAL else str(step) for step in group.step_us)
         name = (
-            f"apex of {peer} on {first.workload}, {crowds} explorers, steps of {steps} us, {first.rows} rows per call, "
-            f"capacity {first.capacity:,}"
+            f"apex of {peer} on {group.workload}, {crowds} explorers, steps of {steps} us, {group.rows} rows per call, "
+            f"capacity {group.capacity:,}"
         )
-        if first.work_us:
-            name += ", DQN" if first.work_us == DQN else f", {first.work_us} us of work"
-        if first.cores:
-            name += f", cores: {first.cores}"
+        if works := [work for work in (group.work_us, *(work for _, work in group.working)) if work]:
+            name += ", " + "/".join("DQN" if work == DQN else f"{work} us of work" for work in works)
+        if group.cores:
+            name += f", cores: {group.cores}"
         # Each job has a warm-up and a window, and explorers of some peers take seconds to start.
         limit = len(group.jobs) * (2 * settings.seconds + 10) + 60
-        python = environments.python(environments.PYTORCH) if first.work_us == DQN else None
+        python = environments.python(environments.PYTORCH) if group.work_us == DQN else None
         return self.launch(name, records, options, python=python, least_limit=limit, blocks=group.blocks)
 
 

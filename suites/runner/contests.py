@@ -26,7 +26,7 @@ FAR = 5.0
 FEW = 2
 #: A peer at most this many times as slow as the second fastest may be the runner-up: launches differ by so much.
 CLOSE = 1.25
-#: Samples of a job that is still undecided, after which everything else comes first: its difference is small.
+#: Samples of a job that is still undecided, after which launches with too few come first: its difference is small.
 LONG = 3 * ENOUGH
 
 
@@ -39,8 +39,8 @@ class Contest:
 
     @cached_property
     def undecided(self) -> Sequence[Launch]:
-        """The launches to repeat: the fastest, and those of other libraries that may be the runner-up or are the
-        reference, if not yet told apart from it; empty if decided."""
+        """The launches to repeat: the fastest, and those of other libraries, if not yet told apart from it, that may be
+        the runner-up or are the reference; empty if decided."""
         (leader, best), *others = self.entries
         names = rivals(leader.peer, [launch.peer for launch, _ in others])
         compared = [(launch, record) for launch, record in others if launch.peer in names]
@@ -59,7 +59,7 @@ class Contest:
 
     @property
     def is_long(self) -> bool:
-        """Whether it stays undecided although it had its time."""
+        """Whether it stayed undecided for `LONG` samples."""
         return bool(self.undecided) and self.samples >= LONG
 
     def near(self) -> list[Launch]:

@@ -3,7 +3,7 @@
 First, for each job, the fastest, those that may be the runner-up and the reference, until they can be told apart
 clearly; then all others with too few launches for an interval, except peers that are far behind; then jobs that could
 not be decided in many blocks, and launches whose intervals are widest relative to their cost. Suites that do not rank
-buffers wait for those that do.
+buffers wait for those that do, except for jobs that could not be decided in many blocks.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Needs:
         }
         self._part_number = {each: number for each, number in repeated.items() if parts[number - 1].ranks}
         self._contests = self._contests_of(self._part_number)
-        if not any(contest.undecided for contest in self._contests):
+        if not any(contest.undecided and not contest.is_long for contest in self._contests):
             self._part_number, self._contests = repeated, self._contests_of(repeated)
 
     def _contests_of(self, part_number: Mapping[Launch, int]) -> list[Contest]:
@@ -73,7 +73,7 @@ class Needs:
         """Yield the groups of launches that decide a job, except those that were repeated long without a verdict."""
         yield from self._deciding([each for each in self._contests if each.undecided and not each.is_long])
 
-    def all(self) -> Groups:
+    def groups(self) -> Groups:
         """Yield groups of launches that are compared, in the order that the module describes."""
         near = dict.fromkeys(launch for contest in self._contests for launch in contest.near())
         few = [each for each in self._part_number if times_launched(each) < (ENOUGH if each in near else FEW)]
@@ -85,7 +85,7 @@ class Needs:
         for launch in sorted(wide, key=lambda each: self._costs.of(each) / average_width(each)):
             yield [launch, *self._partners(launch)]
 
-    def launches(self, launch: Launch) -> int:
+    def further_launches(self, launch: Launch) -> int:
         """Return how many further launches it needs, at least one."""
         samples = [contest.samples for contest in self._contests if launch in contest.undecided]
         return max(1, ENOUGH - min(samples, default=times_launched(launch)))

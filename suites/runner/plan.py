@@ -27,8 +27,8 @@ from suites.suite import Launch
 DECIDING = 0.4
 #: Share of the time for launches that every launch may take; `PATIENCE` and `LONGER` can permit more.
 SHARE = 0.08
-#: Seconds that a first launch may take if the other first launches still fit: servers and compiled libraries start
-#: slowly.
+#: Seconds that a first launch may take if the first launches of other peers still fit: servers and compiled libraries
+#: start slowly.
 PATIENCE = 45.0
 #: A later launch may take this many times its usual duration.
 LONGER = 1.5
@@ -163,7 +163,7 @@ class Budgeted:
         """Yield blocks of the launches that are needed, as long as they can end before `until`."""
         while True:
             needs = Needs(self.parts, self._costs, self.facts)
-            groups = needs.verdicts() if only_undecided else needs.all()
+            groups = needs.verdicts() if only_undecided else needs.groups()
             chosen = shuffled(self._chosen(groups, needs, until - self._clock()), self._shuffler)
             if not chosen:
                 return
@@ -182,7 +182,7 @@ class Budgeted:
             group = [each for each in dict.fromkeys(together) if each not in chosen]
             if planned + sum(map(self._costs.of, group)) > left:
                 continue
-            planned += sum(self._costs.of(each) * needs.launches(each) for each in group)
+            planned += sum(self._costs.of(each) * needs.further_launches(each) for each in group)
             chosen += group
         return chosen
 
