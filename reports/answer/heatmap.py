@@ -46,8 +46,11 @@ LARGE_ROWS = (
 )
 #: The number of columns that fit; further ones appear only in the tables below.
 MOST_SMALL, MOST_LARGE = 8, 6
-APEX = (("explorers", {}, "adds", True), ("learner", {}, "learner", True))
-WORKING = (("learner", {"learner": "1000 us"}, "learner, 1 ms of work", True),)
+APEX = (("explorers", {}, "adds", True), ("learner", {}, "learner, no work", True))
+WORKING = (
+    ("explorers", {"learner": "1000 us"}, "adds", True),
+    ("learner", {"learner": "1000 us"}, "learner, 1 ms of work", True),
+)
 SHARING = (
     ("prioritized_adds", {"batch": 100}, "prior. adds", True),
     ("prioritized_cycles", {"batch": 100}, "prior. cycles", True),
@@ -177,7 +180,9 @@ class SharedColumns:
 
     @property
     def all(self) -> list[HeatColumn]:
-        return [*self.working, *self.in_apex, *self.in_loops]
+        """The columns of the heat map, with those of explorers once."""
+        plain = [each for each in self.in_apex if not self.working or each.job.benchmark != "explorers"]
+        return [*self.working, *plain, *self.in_loops]
 
 
 def shared_columns(jobs: Sequence[Job]) -> SharedColumns:

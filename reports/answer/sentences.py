@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +23,8 @@ from results.suites import SUITES, suite_of
 from results.verdicts import library_of
 from results.words import counted
 
+#: The profile of `make bench`, and the option with which it measures other peers than the usual ones.
+DEFAULT, PEERS_OPTION = "quick", "--peers"
 said = partial(worded, "sentences.j2")
 
 
@@ -41,8 +44,16 @@ def sentences(context: Context) -> list[Sentence]:
         ("One process, large rows", _one_process(context, speeds, large)),
         ("Many processes", _many_processes(context)),
         ("Correctness first", " ".join(checked)),
+        ("Compared", _compared(context.run) if speeds else ""),
     ]
     return [Sentence(reader, text) for reader, text in found if text]
+
+
+def _compared(run: Run) -> str:
+    """Name the libraries of a run of the default peers, and how to compare more; "" for other runs."""
+    if run.profile != DEFAULT or PEERS_OPTION in shlex.split(run.command):
+        return ""
+    return said("compared", libraries=list(dict.fromkeys(library_of(peer.name) for peer in run.peers)))
 
 
 def _checks(context: Context) -> list[Check]:
@@ -60,33 +71,58 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
     rivalled = [each for each in answers.values() if each.winner and each.runner_up]
     if not rivalled:
         return ""
+    few = [each for each in rivalled if not _is_contested(each.job)]
+    if len(few) < len(rivalled):
+        rivalled = [each for each in rivalled if each not in few]
+    else:
+        few = []
     leader = Counter(each.winner for each in rivalled).most_common(1)[0][0]
     compared = [each for each in rivalled if leader in each.job.measured]
     others: dict[str, list[Answer]] = {}
     for each in compared:
-        if each.winner != leader and not _is_close_to(leader, each):
+        if library_of(str(each.winner)) != library_of(leader) and not _is_close_to(leader, each):
             others.setdefault(str(each.winner), []).append(each)
+    kept = [each for each in answers_of(run, mine, reference) if each.keeps_references]
     return said(
         "one_process",
         copying=any(_careless(run, job) for job in mine),
         leader=leader,
         standing=_standing(leader, compared, reference),
         elsewhere=[_won(peer, answers) for peer, answers in others.items()],
-        alone=len(mine) - len(compared),
+        keeping=_keeping(leader, kept),
+        few=[each.job.label for each in few],
+        alone=len(mine) - len(compared) - len(few),
     )
 
 
+def _is_contested(job: Job) -> bool:
+    """Whether more than two libraries can do it."""
+    return len(set(map(library_of, job.measured))) > 2
+
+
+def _keeping(leader: str, answers: Sequence[Answer]) -> str:
+    """Return how many times as fast the fastest buffers are that keep references, where these are the fastest."""
+    ratios = [ratio_of(each.job.measured[str(each.winner)], each.job.measured.get(leader)) for each in answers]
+    known = [ratio for ratio in ratios if ratio]
+    if not known:
+        return ""
+    peers = list(dict.fromkeys(each.winner for each in answers))
+    return said("keeping", peers=peers, jobs=[each.job.label for each in answers], ends=_ends(known))
+
+
 def _is_close_to(peer: str, answer: Answer) -> bool:
-    return answer.is_close and peer in (answer.winner, answer.runner_up)
+    """Whether a variant of this peer is close to the best of another library."""
+    return answer.is_close and library_of(peer) in map(library_of, (str(answer.winner), str(answer.runner_up)))
 
 
 def _standing(leader: str, compared: Sequence[Answer], reference: str | None) -> list[str]:
     """Return at how many of these jobs the leader is the fastest, by certainty, and at how many it is close to it."""
-    ahead = [each for each in compared if each.winner == leader]
+    ahead = [each for each in compared if library_of(str(each.winner)) == library_of(leader)]
     clear, sure = [each for each in ahead if each.clear], [each for each in ahead if each.clear or each.likely]
     close = [each for each in compared if _is_close_to(leader, each)]
     unsure = [each for each in ahead if each not in sure and each not in close]
-    parts, span = [], _span([each.job for each in compared], leader, reference)
+    is_next = all(each.runner_up == reference for each in sure)  # its ratios would be told twice
+    parts, span = [], "" if sure and is_next else _span([each.job for each in compared], leader, reference)
     if sure:
         counts = {"clear": len(clear), "sure": len(sure), "jobs": _jobs(compared)}
         parts.append(said("surely", **counts, lead=_lead(sure), span=span))
@@ -111,7 +147,8 @@ def _won(peer: str, answers: Sequence[Answer]) -> str:
 
 def _lead(answers: Sequence[Answer]) -> str:
     ratios = [each.over_runner_up for each in answers if each.over_runner_up]
-    return said("lead", ends=_ends(ratios)) if ratios else ""
+    is_variant = not all(each.over_another_library for each in answers)
+    return said("lead", ends=_ends(ratios), is_variant=is_variant) if ratios else ""
 
 
 def _ends(ratios: Sequence[Ratio]) -> list[str]:
@@ -138,36 +175,34 @@ def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
 
 
 def _many_processes(context: Context) -> str:
-    """Name the sound buffer with the fastest learner, in Ape-X or else in empty loops, and how it compares with the
-    fastest buffer of another library, sound or not."""
+    """Name the buffer without a known fault that has the fastest learner, in Ape-X or else in empty loops, and how it
+    compares, for the learner and its explorers, with the fastest buffer of another library, sound or not."""
     columns = shared_columns(context.jobs)
-    sides = [column.job for column in (columns.in_apex or columns.in_loops)[:2]]
-    if len(sides) < 2:
+    plain = [column.job for column in (columns.in_apex or columns.in_loops)[:2]]
+    if len(plain) < 2 or not plain[1].measured:
         return ""
-    adds, learns = sides
-    working = next((column.job for column in columns.working), None)
+    adds, learns = plain
     reference, safety = context.reference(suite_of(adds.suite)), safety_of(context.run)
-    decisive = working or learns
-    sound, checked, unchecked = _sound(context, list(decisive.measured))
-    best = answer_among(decisive, sound, reference)
+    sound, checked, unchecked = _sound(context, list(learns.measured))
+    best, idle = answer_among(learns, sound, reference), None
+    if len(columns.working) == 2:
+        beside, works = (column.job for column in columns.working)
+        working = answer_among(works, sound, reference)
+        if working.over_another_library:
+            best, idle, adds = working, answer_among(learns, [str(working.winner)], reference), beside
     if best.winner is None:
         return said("none_sound", suite=adds.suite)
-
-    def over_rival(job: Job | None) -> Ratio | None:
-        return ratio_of(job.shown.get(best.winner), job.shown.get(best.runner_up or "")) if job else None
-
+    unsafe = {peer: each.found for peer, each in safety.items() if each.mark}
     return said(
         "many_processes",
         place="in Ape-X" if adds.suite == APEX else "in empty loops",
         explorers=int(adds.params["explorers"]),
-        winner=best.winner,
-        rival=best.runner_up,
+        best=best,
         checked=checked,
         unchecked=unchecked,
-        working=over_rival(working),
-        learns=over_rival(learns),
-        adds=over_rival(adds),
-        unsafe=safety[best.runner_up].found if best.runner_up in safety and safety[best.runner_up].mark else "",
+        idle=idle,
+        adds=answer_among(adds, [best.winner], reference),
+        unsafe=unsafe,
     )
 
 
@@ -187,7 +222,8 @@ def _sound(context: Context, measured: Sequence[str]) -> tuple[Sequence[str], st
 
 
 def _checked(run: Run, check: Check) -> str:
-    """Say how many peers were checked, and which passed, failed or were not checked.
+    """Say in which peers a check found no fault, which failed and which were not checked; variants of a library with
+    the same outcome together.
 
     Empty if the run lacks the suite. A peer that was only partly checked counts as not checked.
     """
@@ -195,20 +231,25 @@ def _checked(run: Run, check: Check) -> str:
     order = [peer.name for peer in run.peers if peer.name in outcomes]
     if not order:
         return ""
-    passed = [peer for peer in order if outcomes[peer].passed]
-    failed = [peer for peer in order if outcomes[peer].passed is False]
     unknown = [peer for peer in order if outcomes[peer].passed is None]
-    subject = library_of(run.peers[0].name)
     launches = {len(record.samples) for record in run.records if record.suite == check.suite and record.samples}
     return said(
         "checked",
-        is_once=check is integrity.CHECK and launches == {1},  # its faults are matters of chance
         title=check.title,
-        good=sorted(passed, key=lambda peer: library_of(peer) == subject),
-        wrong=[f"{peer} ({outcomes[peer].found})" for peer in failed],
+        is_once=check is integrity.CHECK and launches == {1},  # its faults are matters of chance
+        good=_by_library({peer: "" for peer in order if outcomes[peer].passed}),
+        wrong=_by_library({peer: outcomes[peer].found for peer in order if outcomes[peer].passed is False}),
         unknown=unknown,
         is_left_out=any(record.suite == check.suite and record.status == "left_out" for record in run.records),
     )
+
+
+def _by_library(found: Mapping[str, str]) -> list[str]:
+    """Return the peers, each with what was found; variants of a library of which the same was found are one."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for peer, what in found.items():
+        alike.setdefault((library_of(peer), what), []).append(peer)
+    return [said("alike", library=library, peers=peers, found=what) for (library, what), peers in alike.items()]
 
 
 def not_said(context: Context) -> str:

@@ -19,7 +19,9 @@ APEX, HOSTS, WHOLE = "apex", "hosts", "whole"
 BROKEN = {APEX: "broken rows in Ape-X", HOSTS: "broken rows over hosts"}
 SUITE = SUITES["integrity"]
 UNSAFE = "✗"
-UNSAFE_MEANS = "unsafe between processes: its figure is the speed of a buffer that can return wrong rows, or hang."
+UNSAFE_MEANS = (
+    "failed a check between processes: it can return wrong rows, draw them by other rows' priorities, or hang."
+)
 
 #: benchmark -> (what is checked, what is wrong with a peer that fails)
 CHECKS = {

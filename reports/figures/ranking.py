@@ -10,7 +10,7 @@ from reports.figures.ratios import Ratio, figure_of, ratio_of
 from results import Record, Run
 from results.jobs import Job, fastest_first
 from results.statistics import Figure, speed_ups
-from results.verdicts import MATTERS, rivals
+from results.verdicts import ENOUGH, MATTERS, library_of, rivals
 
 WITHIN = f"within {MATTERS - 1:.0%}"
 
@@ -37,25 +37,34 @@ class Answer:
         return self.over_runner_up is not None and self.over_runner_up.clearly_faster
 
     @property
-    def likely(self) -> bool:
-        """Not clear, but the whole interval is above 1."""
+    def is_equal(self) -> bool:
+        """The whole interval lies between 1/MATTERS and MATTERS, despite enough launches: the two differ by less than
+        code placement can cause."""
         ratio = self.over_runner_up
-        return not self.clear and ratio is not None and not ratio.figure.is_range and ratio.figure.low > 1
+        return self._has_enough and ratio.figure.low > 1 / MATTERS and ratio.figure.high < MATTERS
+
+    @property
+    def likely(self) -> bool:
+        """Neither clear nor equal, but the whole interval is above 1, despite enough launches."""
+        return self._has_enough and not (self.clear or self.is_equal) and self.over_runner_up.figure.low > 1
 
     @property
     def is_close(self) -> bool:
-        """Neither clear nor likely, despite enough launches for an interval, or with medians in another order than the
-        ratios within blocks."""
+        """Neither clear nor likely, despite enough launches, or with medians in another order than the ratios within
+        blocks."""
         ratio = self.over_runner_up
-        could_tell = ratio is not None and (not ratio.figure.is_range or ratio.value <= 1)
+        could_tell = ratio is not None and (self._has_enough or ratio.value <= 1)
         return could_tell and not (self.clear or self.likely)
 
     @property
-    def is_equal(self) -> bool:
-        """Close, and the whole interval lies between 1/MATTERS and MATTERS: the two differ by less than code placement
-        can cause."""
-        ratio = self.over_runner_up
-        return self.is_close and ratio is not None and ratio.figure.low > 1 / MATTERS and ratio.figure.high < MATTERS
+    def _has_enough(self) -> bool:
+        return self.over_runner_up is not None and self.over_runner_up.figure.launches >= ENOUGH
+
+    @property
+    def over_another_library(self) -> Ratio | None:
+        """The ratio to the runner-up, unless no other library was measured."""
+        is_variant = library_of(self.runner_up or "") == library_of(self.winner or "")
+        return None if is_variant else self.over_runner_up
 
     @property
     def is_open(self) -> bool:
@@ -76,7 +85,7 @@ class Answer:
             return "no rival measured"
         if self.over_runner_up is None or self.blocks_won is None:
             return "no block in common"
-        if self.over_runner_up.figure.is_range:
+        if not (self._has_enough or self.is_close):
             return f"too few launches ({self.over_runner_up.figure.launches})"
         won, blocks = self.blocks_won
         word = "clear" if self.clear else "likely" if self.likely else self.how_close
@@ -142,7 +151,7 @@ class Standing:
     peer: str
     fastest: int  # jobs with a rival at which it is fastest
     alone: int  # jobs at which no other peer has a figure
-    clearly: int  # jobs at which it is clearly the fastest
+    clearly: int  # jobs at which it is clearly faster than any other library
     fastest_copying: int  # jobs at which it is the fastest of the peers that copy what they add
     faster: int  # jobs at which it is clearly faster than the reference
     slower: int  # jobs at which it is clearly slower than the reference

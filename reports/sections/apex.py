@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -172,7 +173,8 @@ def parts(context: Context) -> list[Part]:
     settings: dict[Setting, list[Job]] = {}
     for job in jobs:
         settings.setdefault(Setting.of(job), []).append(job)
-    main = max(settings, key=lambda each: len(settings[each]))
+    counts = Counter(Setting.of(job) for job in jobs if job.benchmark in RATES)
+    main = max(settings, key=lambda each: (counts[each], each.learner == NO_WORK))
     rates = {name: [job for job in settings[main] if job.benchmark == name] for name in RATES}
     claimed, ours = [SCOPE, WHOLE_CHANGE], _ours(context)
     columns, claim = _claim(rates, [*claimed, *ours])

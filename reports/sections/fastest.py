@@ -14,7 +14,7 @@ from reports.sections.crowds import crowding_note, is_scaling
 from reports.sections.section import Context, Part, Section
 from reports.tables import notes
 from results.jobs import Job
-from results.statistics import FEWEST_FOR_INTERVAL, Figure
+from results.statistics import Figure
 from results.suites import Suite, suite_of
 from results.verdicts import ENOUGH, MATTERS
 
@@ -59,7 +59,7 @@ def parts(context: Context) -> list[Part]:
         return []
     note = partial(worded, "fastest_notes.j2")
     copying = note("copying", sign=notes.KEEPS_REFERENCES, meaning=notes.MEANINGS[notes.KEEPS_REFERENCES])
-    limits = {"enough": ENOUGH, "matters": MATTERS, "fewest": FEWEST_FOR_INTERVAL, "within": WITHIN}
+    limits = {"enough": ENOUGH, "matters": MATTERS, "within": WITHIN}
     explained = note("ratios", sign=notes.APPROXIMATE, meaning=notes.MEANINGS[notes.APPROXIMATE], **limits)
     return [Part("fastest", "fastest", "Fastest at what", Fastest(rankings, copying, explained))]
 

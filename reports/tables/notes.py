@@ -33,7 +33,7 @@ MEANINGS = {
     BEFORE_IT_WENT_WRONG: "measured before the peer failed or returned a wrong answer at this job",
     APPROXIMATE: "based on one or two launches, so no interval is given",
     BOUND: "a lower bound: the reference made too few calls for a ratio",
-    REWRITTEN: "written for this project to behave like that library's buffer, which today's Pythons can't install",
+    REWRITTEN: "written for this project to behave like that library's buffer",
 }
 
 

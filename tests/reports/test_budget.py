@@ -84,7 +84,7 @@ def test_the_table_of_standings_counts_jobs_without_a_rival_apart():
 def test_a_tie_is_no_win():
     told = said(throughput_run())["One process, small rows"]
     assert told.startswith("among the buffers that copy what they add, cpprb_impl is clearly the fastest at 5 of")
-    assert told.endswith("; as fast as its best rival, within 10%, at 1.")
+    assert "; as fast as its best rival, within 10%, at 1. baselines-style, which keeps references" in told
 
 
 def test_one_launch_is_no_verdict():
@@ -110,14 +110,17 @@ def test_a_buffer_that_was_not_checked_is_not_said_to_be_sound():
             record.samples, record.status, record.reason = [], "left_out", "no time in the budget"
     run = leave_out(run, suite="integrity")
     told = said(run)["Many processes"]
-    assert "cpprb_impl[lock=buffer] has the fastest learner of the buffers that returned no broken row" in told
+    assert "cpprb_impl[lock=buffer] had the fastest learner of the buffers that returned no broken row, without" in told
     assert ". Not checked: cpprb_impl[lock=none]." in told
     run.records = [record for record in run.records if record.benchmark != "whole"]
     assert "no buffer's integrity was checked in this run" in said(run)["Many processes"]
     run = use_run(blocks=3)
     for peer in SHARED.keys() - {"cpprb[MP]"}:
         run = leave_out(run, suite="integrity", peer=peer)
-    assert "has the fastest learner of the buffers not found unsafe" in said(run)["Many processes"]
+    assert (
+        "had the fastest learner of the buffers not found unsafe, without a verdict (too few launches)"
+        in said(run)["Many processes"]
+    )
     run = leave_out(use_run(blocks=3), suite="integrity", peer="reverb")
     assert ". Not checked: " in said(run)["Many processes"]
 
@@ -126,18 +129,18 @@ def test_without_the_integrity_suite_the_rows_checked_in_ape_x_are_named():
     run = use_run(blocks=3)
     run.records = [record for record in run.records if record.suite != "integrity"]
     assert said(run)["Correctness first"] == (
-        "Rows sampled in Ape-X: 7 of 8 checked peers passed, including reverb, cpprb[PER behind one lock] "
-        "and 5 more; failed: cpprb[MP] (broken rows in 1 of 1 job)."
+        "Rows sampled in Ape-X: no fault found in reverb, 3 of cpprb_impl, cpprb[PER behind one lock], "
+        "rllib[Ray actor] and torchrl[shared]; failed: cpprb[MP] (broken rows in 1 of 1 job)."
     )
 
 
 def test_correctness_says_what_was_checked_of_whom():
     run = throughput_run(peers=("cpprb_impl", "cpprb", "rllib", "reverb"), blocks=1)
     add_conformance(run, ("cpprb_impl", "cpprb"))
-    assert said(run)["Correctness first"] == "Conformance: 2 of 2 checked peers passed (cpprb and cpprb_impl)."
+    assert said(run)["Correctness first"] == "Conformance: no fault found in cpprb_impl and cpprb."
     leave_out(run, suite="conformance", peer="cpprb")
     assert said(run)["Correctness first"] == (
-        "Conformance: 1 of 1 checked peer passed (cpprb_impl); not fully checked: cpprb (time budget)."
+        "Conformance: no fault found in cpprb_impl; not fully checked: cpprb (time budget)."
     )
     leave_out(run, suite="conformance")
     assert said(run)["Correctness first"] == "Conformance: none of 2 peers was fully checked (time budget)."

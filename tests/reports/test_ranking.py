@@ -83,17 +83,23 @@ def test_a_peer_may_copy_one_step_and_keep_a_batch():
     assert [run.peers[0].known.keeps(job.benchmark, job.params) for job in (one, batch, sample)] == [False, True, False]
 
 
-def test_a_difference_that_memory_layout_could_make_is_only_likely():
+def test_a_difference_that_memory_layout_could_make_is_at_most_likely():
     """Two identical builds have differed by as much."""
     run = throughput_run(peers=("cpprb_impl", "cpprb"))
-    for record in (record for record in run.records if record.benchmark == "sample"):
-        value = 1.0 if record.peer == "cpprb_impl" else 1.07
-        record.samples[:] = [dataclasses.replace(sample, value=value) for sample in record.samples]
+    ours, theirs = (
+        next(record for record in run.records if (record.peer, record.benchmark) == (peer, "sample"))
+        for peer in ("cpprb_impl", "cpprb")
+    )
+    ours.samples[:] = [dataclasses.replace(sample, value=1.0) for sample in ours.samples]
+    theirs.samples[:] = [dataclasses.replace(sample, value=1.07) for sample in theirs.samples]
+    assert answer_to(run, "sample 32").sureness == "within 10% (5 of 5 blocks)"
+    theirs.samples[0] = dataclasses.replace(theirs.samples[0], value=1.3)
     assert answer_to(run, "sample 32").sureness == "likely (5 of 5 blocks)"
 
 
-def test_three_launches_are_never_clear():
-    assert answer_to(throughput_run(blocks=3), "sample 32").sureness == "likely (3 of 3 blocks)"
+def test_fewer_than_five_launches_give_no_verdict():
+    assert answer_to(throughput_run(blocks=5), "sample 32").sureness == "clear (5 of 5 blocks)"
+    assert answer_to(throughput_run(blocks=4), "sample 32").sureness == "too few launches (4)"
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -129,7 +135,8 @@ def test_the_rival_is_of_another_library_if_there_is_one():
     for record in run.records:  # the slowest of the three is the fastest's variant
         record.peer = {"rllib": "cpprb", "cpprb": "cpprb_impl[b]"}.get(record.peer, record.peer)
     run.peers[1:] = [
-        dataclasses.replace(peer, name=name) for peer, name in zip(run.peers[1:], ("cpprb", "cpprb_impl[b]"), strict=True)
+        dataclasses.replace(peer, name=name)
+        for peer, name in zip(run.peers[1:], ("cpprb", "cpprb_impl[b]"), strict=True)
     ]
     rivals = {(library_of(answer.winner), answer.runner_up) for answer in answers(run)[1]}
     assert rivals == {("cpprb_impl", "cpprb")}

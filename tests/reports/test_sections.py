@@ -88,7 +88,7 @@ def test_integrity_has_figures_and_a_sign_beside_each_unsafe_buffer(tmp_path):
     assert ("Sharing: CartPole-v1", "cpprb[MP] ✗", "add 1 from N=4, rows/s") in told
     assert ("Throughput: CartPole-v1", "reverb ✗", "sample 32, µs/call") in told
     assert not any("✗" in peer for _, peer, _ in told if peer.startswith(("cpprb_impl", "rllib")))
-    assert "✗ unsafe between processes" in markdown
+    assert "✗ failed a check between processes" in markdown
     assert "does not include the integrity suite" not in markdown
     assert "does not include the integrity suite" in without
     # A finding is no cell that could not be measured.
