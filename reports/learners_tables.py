@@ -45,12 +45,11 @@ def outcome_lines(context: Context) -> list[str]:
             continue
         steps = scale_of(task.jobs[NEEDED])
         for place, peer in enumerate(sorted(task.solved, key=lambda peer: peer != task.reference)):
-            outcomes = task.solved[peer].values()
-            reached = task.reached.cells.get(peer) if task.reached else None
+            reached = task.reached(NEEDED).cells.get(peer)
             cells = [
                 f"{task.name}, {task.steps:,} steps, target {task.target:g}" if place == 0 else "",
                 peer,
-                f"{sum(outcomes)} of {len(outcomes)}",
+                task.count(peer),
                 steps.of(figure_of(reached)) if reached else NOTHING,
                 _with_interval(task.final, peer),
             ]

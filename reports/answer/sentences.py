@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,16 +14,16 @@ from reports.figures.formatting import listed
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
 from reports.rendering import worded
-from reports.sections.crowds import is_scaling
+from reports.sections.again import peers_option
 from reports.sections.section import Context
+from reports.tables.crowding import is_scaling
 from results import Run, Workload
 from results.jobs import Job
 from results.suites import SUITES, suite_of
 from results.verdicts import library_of
 from results.words import counted
 
-#: The profile of `make bench`, and the option with which it measures other peers than the usual ones.
-DEFAULT, PEERS_OPTION = "quick", "--peers"
+DEFAULT = "quick"  # the profile of `make bench`
 said = partial(worded, "sentences.j2")
 
 
@@ -51,7 +50,7 @@ def sentences(context: Context) -> list[Sentence]:
 
 def _compared(run: Run) -> str:
     """Name the libraries of a run of the default peers, and how to compare more; "" for other runs."""
-    if run.profile != DEFAULT or PEERS_OPTION in shlex.split(run.command):
+    if run.profile != DEFAULT or peers_option(run.command):
         return ""
     return said("compared", libraries=list(dict.fromkeys(library_of(peer.name) for peer in run.peers)))
 
@@ -71,11 +70,9 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
     rivalled = [each for each in answers.values() if each.winner and each.runner_up]
     if not rivalled:
         return ""
-    few = [each for each in rivalled if not _is_contested(each.job)]
-    if len(few) < len(rivalled):
-        rivalled = [each for each in rivalled if each not in few]
-    else:
-        few = []
+    contested = [each for each in rivalled if _is_contested(each.job)]
+    few = [each.job.label for each in rivalled if contested and not _is_contested(each.job)]
+    rivalled = contested or rivalled
     leader = Counter(each.winner for each in rivalled).most_common(1)[0][0]
     compared = [each for each in rivalled if leader in each.job.measured]
     others: dict[str, list[Answer]] = {}
@@ -90,7 +87,7 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
         standing=_standing(leader, compared, reference),
         elsewhere=[_won(peer, answers) for peer, answers in others.items()],
         keeping=_keeping(leader, kept),
-        few=[each.job.label for each in few],
+        few=few,
         alone=len(mine) - len(compared) - len(few),
     )
 

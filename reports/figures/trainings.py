@@ -1,4 +1,4 @@
-"""The trainings of the learners suite: which reached their target, and which have identical results."""
+"""Trainings: which reached their target, and, inside another library's learner, which have identical results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from results import Record
 from results.analysis.pairs import by_block
-from results.jobs import Job
+from results.jobs import Job, fastest_first
 from results.words import counted
 
 SCORE, WEIGHTS, SOLVED, NEEDED = "score", "weights", "solved", "needed"
@@ -17,16 +17,51 @@ STEPS, RELATIVE_SPEED = "steps", "relative_speed"
 
 
 @dataclass(frozen=True)
-class Task:
-    """The trainings of one algorithm on one environment."""
+class Trainings:
+    """Trainings of one task, of which some may have reached its target."""
+
+    target: float | None
+    jobs: Mapping[str, Job]  # by benchmark, without the scores
+    scores: Mapping[int, Job]  # by step, or by second
+    reference: str | None  # the buffer to which others are compared
+
+    @cached_property
+    def solved(self) -> dict[str, dict[int, bool]]:
+        """Peer -> block -> whether that training reached the target, for the peers of which this is known."""
+        shown = self.jobs[SOLVED].shown if SOLVED in self.jobs else {}
+        return {peer: {block: value > 0 for block, value in by_block(each).items()} for peer, each in shown.items()}
+
+    def is_complete(self, peer: str) -> bool:
+        return all(self.solved.get(peer, {0: False}).values())
+
+    def count(self, peer: str) -> str:
+        """Return how many trainings reached the target, such as "4 of 5"."""
+        outcomes = self.solved[peer].values()
+        return f"{sum(outcomes)} of {len(outcomes)}"
+
+    def reached(self, name: str) -> Job:
+        """Return the job with only the trainings that reached the target; the others give lower bounds."""
+        job = self.jobs[name]
+        cells = {
+            peer: replace(record, samples=samples)
+            for peer, record in job.shown.items()
+            if (samples := [each for each in record.samples if self.solved.get(peer, {}).get(each.block)])
+        }
+        return replace(job, cells=cells)
+
+    def fastest(self, name: str) -> str | None:
+        """Return the best of the peers whose every training reached the target."""
+        complete = [record for peer, record in self.reached(name).measured.items() if self.is_complete(peer)]
+        return fastest_first(complete)[0].peer if complete else None
+
+
+@dataclass(frozen=True)
+class Task(Trainings):
+    """The trainings of one algorithm on one environment, inside another library's learner."""
 
     name: str
     steps: int
     episodes: int  # whose mean return is a score
-    target: float | None
-    jobs: Mapping[str, Job]  # by benchmark, without the scores
-    scores: Mapping[int, Job]  # by step
-    reference: str | None
 
     @property
     def title(self) -> str:
@@ -38,28 +73,6 @@ class Task:
     def final(self) -> Job | None:
         """The scores at the end."""
         return self.scores[max(self.scores)] if self.scores else None
-
-    @cached_property
-    def solved(self) -> dict[str, dict[int, bool]]:
-        """Peer -> block -> whether that training reached the target."""
-        shown = self.jobs[SOLVED].shown if SOLVED in self.jobs else {}
-        return {peer: {block: value > 0 for block, value in by_block(each).items()} for peer, each in shown.items()}
-
-    def is_complete(self, peer: str) -> bool:
-        return all(self.solved.get(peer, {0: False}).values())
-
-    @cached_property
-    def reached(self) -> Job | None:
-        """Steps to the target, of only the trainings that reached it; those of the others are lower bounds."""
-        job = self.jobs.get(NEEDED)
-        if job is None:
-            return None
-        cells = {
-            peer: replace(record, samples=samples)
-            for peer, record in job.shown.items()
-            if (samples := [each for each in record.samples if self.solved.get(peer, {}).get(each.block)])
-        }
-        return replace(job, cells=cells)
 
     @cached_property
     def speeds(self) -> dict[str, Ratio]:

@@ -14,8 +14,8 @@ from reports.checks.integrity import Safety
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.plots import Picture
 from reports.rendering import worded
-from reports.sections.crowds import crowding_note
 from reports.sections.section import Context, Part, Section
+from reports.tables.crowding import crowding_note
 from results.jobs import Job, fastest_first
 from results.statistics import Figure
 from results.suites import SUITES

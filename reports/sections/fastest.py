@@ -10,9 +10,9 @@ from reports.figures.formatting import NOTHING, interval, scale_for
 from reports.figures.ranking import WITHIN, Answer, Standing, answers_of, standings
 from reports.figures.ratios import Ratio, figure_of
 from reports.rendering import worded
-from reports.sections.crowds import crowding_note, is_scaling
 from reports.sections.section import Context, Part, Section
 from reports.tables import notes
+from reports.tables.crowding import crowding_note, is_scaling
 from results.jobs import Job
 from results.statistics import Figure
 from results.suites import Suite, suite_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from reports.figures.formatting import NOTHING
 from reports.figures.peers import evidence_of, without_evidence
-from reports.sections.crowds import is_scaling
 from reports.sections.section import Context, Part, Section
+from reports.tables.crowding import is_scaling
 from results import Peer, Run
 
 PEERS_PER_TABLE = 6

@@ -7,7 +7,7 @@ from functools import partial
 
 from reports.figures.formatting import number
 from reports.figures.ratios import Ratio
-from reports.figures.trainings import WEIGHTS, Task, ratios_of
+from reports.figures.trainings import NEEDED, WEIGHTS, Task, ratios_of
 from reports.rendering import worded
 from results.statistics import detectable, figure, holm, least_p, p_equal
 from results.verdicts import ENOUGH, MATTERS
@@ -82,9 +82,10 @@ def _returns(task: Task) -> Iterator[str]:
 
 def _needed(task: Task) -> Iterator[str]:
     """Yield which buffers need more or fewer steps to the target, and for which that is not shown."""
-    reached, reference = task.reached, task.reference
-    if reached is None or reference is None:
+    reference = task.reference
+    if NEEDED not in task.jobs or reference is None:
         return
+    reached = task.reached(NEEDED)
     if reference in task.solved and reference not in reached.cells:
         yield said("never", reference=reference)
         return

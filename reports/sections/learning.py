@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
-from reports import plots
 from reports.figures.formatting import Scale
-from reports.figures.ratios import Ratio, figure_of, ratio_of
-from reports.plots import Picture
+from reports.figures.ratios import Ratio, ratio_of
+from reports.figures.trainings import SCORE, SOLVED, Trainings
 from reports.rendering import worded
-from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
-from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
-from reports.tables.troubles import number_of
-from results.jobs import Job, fastest_first, has_figure
+from reports.sections.trainings import TaskPart, curves, needed_cell
+from reports.tables.cells import Cell, MatrixTable, scale_of
+from results.jobs import Job
 from results.statistics import speed_up
 from results.suites import SUITES
 from results.verdicts import ENOUGH, SHARED_REFERENCE, library_of
@@ -26,74 +25,25 @@ said = partial(worded, "learning_notes.j2")
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Trainings):
     """The trainings of one environment."""
 
     workload: str
-    target: float
-    explorers: int
-    jobs: Mapping[str, Job]  # by benchmark, without the scores
-    scores: Sequence[Job]
 
     @property
     def title(self) -> str:
-        return f"{self.workload} to a mean return of {self.target:g}"
+        return said("title", workload=self.workload, target=self.target)
 
-    @cached_property
-    def solved(self) -> dict[str, dict[int, bool]]:
-        """Peer -> block -> whether that training reached the target, for the peers of which this is known."""
-        job = self.jobs.get("solved")
-        shown = job.shown if job else {}
-        return {peer: {each.block: each.value > 0 for each in record.samples} for peer, record in shown.items()}
-
-    def is_complete(self, peer: str) -> bool:
-        return all(self.solved.get(peer, {0: False}).values())
-
-    def count(self, peer: str) -> str:
-        """Return how many trainings reached the target, such as "4 of 5"."""
-        outcomes = self.solved[peer].values()
-        return f"{sum(outcomes)} of {len(outcomes)}"
-
-    def reached(self, name: str) -> Job:
-        """Return the job with only the trainings that reached the target; the others give lower bounds."""
-        job = self.jobs[name]
-        cells = {}
-        for peer, record in job.shown.items():
-            samples = [each for each in record.samples if self.solved.get(peer, {}).get(each.block)]
-            if samples:
-                cells[peer] = replace(record, samples=samples)
-        return replace(job, cells=cells)
-
-    @property
-    def reference(self) -> str | None:
-        """The buffer to which others are compared: the usual one, another of the same library, or the first."""
-        alike = [peer for peer in self.solved if library_of(peer) == library_of(SHARED_REFERENCE)]
-        return SHARED_REFERENCE if SHARED_REFERENCE in alike else next(iter([*alike, *self.solved]), None)
-
-    def ratio(self, name: str, peer: str, reference: str | None) -> Ratio | None:
+    def ratio(self, name: str, peer: str) -> Ratio | None:
         """Return the ratio over the seeds with which both reached the target, or a lower bound if the reference never
         did."""
-        job, against = self.reached(name), self.jobs[name].shown.get(reference or "")
-        if peer not in job.cells or against is None or peer == reference:
+        job, against = self.reached(name), self.jobs[name].shown.get(self.reference or "")
+        if peer not in job.cells or against is None or peer == self.reference:
             return None
-        if reference in job.cells:
-            return ratio_of(job.cells[peer], job.cells[reference])
-        found = speed_up(job.cells[peer], against) if reference in self.solved else None
+        if self.reference in job.cells:
+            return ratio_of(job.cells[peer], job.cells[self.reference])
+        found = speed_up(job.cells[peer], against) if self.reference in self.solved else None
         return Ratio(found, is_bound=True) if found else None
-
-    def fastest(self, name: str) -> str | None:
-        """Return the best of the peers whose every training reached the target."""
-        complete = [record for peer, record in self.reached(name).measured.items() if self.is_complete(peer)]
-        return fastest_first(complete)[0].peer if complete else None
-
-
-@dataclass(frozen=True)
-class TaskPart:
-    title: str
-    solved: Sequence[tuple[str, str]]  # peer, "5 of 5"
-    table: MatrixTable
-    notes: Sequence[str]
-    picture: Picture | None
 
 
 @dataclass(frozen=True)
@@ -116,20 +66,28 @@ def tasks_of(context: Context) -> list[Task]:
     jobs = context.jobs_of(SUITE)
     for workload in dict.fromkeys(job.workload for job in jobs if job.shown):
         mine = [job for job in jobs if job.workload == workload]
-        params = mine[0].params
-        once = {job.benchmark: job for job in mine if job.benchmark != "score"}
-        scores = [job for job in mine if job.benchmark == "score"]
-        tasks.append(Task(workload, float(params["target"]), int(params["explorers"]), once, scores))
+        once = {job.benchmark: job for job in mine if job.benchmark != SCORE}
+        scores = {int(job.params["second"]): job for job in mine if job.benchmark == SCORE}
+        tasks.append(Task(float(mine[0].params["target"]), once, scores, _reference(once.get(SOLVED)), workload))
     return tasks
 
 
+def _reference(solved: Job | None) -> str | None:
+    """Return the buffer to which others are compared: the usual one, another of the same library, or the first."""
+    peers = list(solved.shown) if solved else []
+    alike = [peer for peer in peers if library_of(peer) == library_of(SHARED_REFERENCE)]
+    return SHARED_REFERENCE if SHARED_REFERENCE in alike else next(iter([*alike, *peers]), None)
+
+
 def _part(context: Context, task: Task) -> TaskPart:
+    needed = task.jobs["seconds"].shown.values() if "seconds" in task.jobs else ()
+    last = max((sample.value for record in needed for sample in record.samples), default=math.inf)
     return TaskPart(
         title=task.title,
-        solved=[(peer, task.count(peer)) for peer in task.solved],
         table=_table(context, task),
         notes=list(_notes(task)),
-        picture=_curves(context, task),
+        picture=curves(context, task, task.title, "learning", "seconds", last),
+        solved=[(peer, task.count(peer)) for peer in task.solved],
     )
 
 
@@ -146,26 +104,8 @@ def _table(context: Context, task: Task) -> MatrixTable:
 
 
 def _cell(context: Context, task: Task, name: str, peer: str, scale: Scale) -> Cell | None:
-    record, reached, marks = task.jobs[name].cells.get(peer), task.reached(name), context.signs[peer]
-    if record is None:
-        return None
-    if not has_figure(record):
-        return without_figure(record, marks, context.troubles)
-    if peer not in task.solved:
-        return Cell(peer, marks, status="not known whether solved")
-    if peer not in reached.cells:
-        least = min(each.value for each in record.samples)
-        return Cell(peer, marks, status=said("not_solved", least=scale.number(least), unit=scale.unit))
-    cell = speed_cell(reached, peer, task.reference, context.troubles, marks, scale)
-    ratio = task.ratio(name, peer, task.reference)
-    return cell and replace(
-        cell,
-        interval=cell.interval if task.is_complete(peer) else f"{cell.interval} ({task.count(peer)} solved)",
-        ratio=ratio.text if ratio else cell.ratio,
-        ratio_interval=ratio.interval if ratio else "",
-        trouble=number_of(record, context.troubles),
-        fastest=peer == task.fastest(name),
-    )
+    cell, ratio = needed_cell(context, task, name, peer, scale), task.ratio(name, peer)
+    return replace(cell, ratio=ratio.text, ratio_interval=ratio.interval) if cell and ratio else cell
 
 
 def _notes(task: Task) -> Iterator[str]:
@@ -176,7 +116,7 @@ def _notes(task: Task) -> Iterator[str]:
     few: dict[int, dict[str, None]] = {}
     for name in ("transitions", "steps"):
         for peer in task.solved if name in task.jobs else ():
-            ratio = task.ratio(name, peer, reference)
+            ratio = task.ratio(name, peer)
             if ratio is None or ratio.is_bound:
                 continue
             if ratio.figure.launches < ENOUGH:
@@ -193,25 +133,6 @@ def _notes(task: Task) -> Iterator[str]:
         yield said("no_verdict", seeds=seeds, peers=list(peers), reference=reference, enough=ENOUGH)
     if reference and not any(task.solved[reference].values()):
         yield said("bounds", reference=reference)
-
-
-def _curves(context: Context, task: Task) -> Picture | None:
-    """Draw the scores until the last training has ended."""
-    needed = task.jobs["seconds"].shown.values() if "seconds" in task.jobs else ()
-    last = max((sample.value for record in needed for sample in record.samples), default=float("inf"))
-    moments = sorted({int(job.params["second"]) for job in task.scores})
-    shown = moments[: 1 + sum(moment < last for moment in moments)]
-    jobs = [job for job in task.scores if job.params["second"] in shown]
-    names = [peer.name for peer in context.run.peers if any(peer.name in job.shown for job in jobs)]
-    if not names:
-        return None
-    look = plots.looks([peer.name for peer in context.run.peers], names)
-    lines = {
-        peer: {int(job.params["second"]): figure_of(job.shown[peer]) for job in jobs if peer in job.shown}
-        for peer in names
-    }
-    draw = partial(plots.curves, task.title, lines, "mean return", "seconds", task.target, look)
-    return plots.draw(f"learning: {task.title}", draw)
 
 
 SECTION = Section(parts)

@@ -1,4 +1,4 @@
-"""Table cells: the figure of a peer at a job, with its ratio and marks."""
+"""Tables of peers and jobs: in each cell, the figure of a peer at a job, with its ratio and marks."""
 
 from __future__ import annotations
 
@@ -59,3 +59,13 @@ def speed_cell(
         trouble=number_of(record, troubles),
         fastest=record.ok and most <= MATTERS * least,
     )
+
+
+@dataclass(frozen=True)
+class MatrixTable:
+    """One column per job."""
+
+    title: str
+    columns: Sequence[tuple[str, str]]  # label and unit
+    rows: Sequence[tuple[str, Sequence[Cell | None]]]
+    reference: str | None  # of the ratios; None: there are none

@@ -255,3 +255,15 @@ def test_a_long_figure_fits_its_cell(pages):
         if record.peer == "baselines-style" and record.benchmark == "add":
             record.samples[:] = [type(each)(each.block, each.value * 1e4) for each in record.samples]
     assert re.search(r'<td class="worse-4 long[^>]*>~0\.00\d†</td>', pages(run)[0])
+
+
+@pytest.mark.parametrize(("profile", "command", "is_said"), [
+    ("quick", "python -m suites.run --profile quick --minutes 10", True),
+    ("quick", "python -m suites.run --profile quick --peers=all", False),
+    ("survey", "python -m suites.run --profile survey", False),
+])  # fmt: skip
+def test_a_run_of_the_usual_peers_says_how_to_compare_all(profile, command, is_said):
+    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
+    run.profile, run.command = profile, command
+    told = said(run).get("Compared", "")
+    assert told == ("cpprb_impl and cpprb. `make bench PEERS=all` compares all libraries." if is_said else "")

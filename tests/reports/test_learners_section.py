@@ -181,7 +181,7 @@ def test_steps_to_the_target_are_compared():
 def test_a_training_that_missed_the_target_is_no_figure():
     found = task(trainings(needed={OURS: [None] * SEEDS, PRIORITIZED: [1_000.0, None, 1_000.0, 1_000.0, 1_000.0]}))
     cells = {peer: row[3] for peer, row in found.table.rows}
-    assert cells[OURS].status == "not reached, > 4,000"
+    assert cells[OURS].status == "not reached, > 4,000 steps"
     assert cells[PRIORITIZED].interval.endswith("(4 of 5 reached it)") and not cells[PRIORITIZED].fastest
     assert cells[REFERENCE].fastest or cells[EXACT].fastest
     said = "\n".join(found.notes)

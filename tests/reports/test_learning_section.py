@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from reports import plots
 from reports.build import build
 from reports.figures.formatting import TIMES
 from reports.sections import context_of, learning
@@ -79,7 +80,7 @@ def test_a_curve_may_begin_below_zero(monkeypatch):
         if record.benchmark == "score" and record.params["second"] == 60:
             record.samples = [Sample(sample.block, -100.0 - sample.block) for sample in record.samples]
     drawn = {}
-    monkeypatch.setattr(learning.plots, "draw", lambda name, make: drawn.setdefault(name, make()))
+    monkeypatch.setattr(plots, "draw", lambda name, make: drawn.setdefault(name, make()))
     task(run)
     (picture,) = drawn.values()
     lowest, _ = picture.axes[0].get_ylim()
@@ -90,7 +91,7 @@ def test_a_training_that_was_never_solved_is_no_time_in_the_table():
     found = task(trainings(5, {}, unsolved="cpprb_impl[lock=none]"))
     rows = dict(found.table.rows)
     assert [cell.status for cell in rows["cpprb_impl[lock=none]"]] == [
-        "not solved, > 300 s", "not solved, > 100,000 transitions", "not solved, > 10,000 learner steps",
+        "not reached, > 300 s", "not reached, > 100,000 transitions", "not reached, > 10,000 learner steps",
     ]  # fmt: skip
     assert not any(cell.fastest for cell in rows["cpprb_impl[lock=none]"])
     assert all(cell.fastest for cell in rows["cpprb[MP]"][:1])
@@ -100,7 +101,7 @@ def test_a_training_that_was_never_solved_is_no_time_in_the_table():
 def test_medians_and_ratios_leave_out_trainings_that_were_not_solved():
     found = task(trainings(5, {"cpprb_impl[lock=none]": 2e5}, unsolved="cpprb_impl[lock=none]", solved_by=2))
     cells = dict(found.table.rows)["cpprb_impl[lock=none]"]
-    assert (cells[0].value, cells[0].interval) == ("60", "range 60 to 60 (2 of 5 solved)")
+    assert (cells[0].value, cells[0].interval) == ("60", "range 60 to 60 (2 of 5 reached it)")
     assert cells[0].ratio == f"~1.5{TIMES}" and not any(cell.fastest for cell in cells)
     assert "2 seeds are too few for a verdict on cpprb_impl[lock=none] relative to cpprb[MP]" in " ".join(found.notes)
 
@@ -137,7 +138,7 @@ def test_without_scores_there_is_no_picture():
 def test_a_time_without_its_outcome_is_not_shown():
     run = trainings(5, {})
     run.records[:] = [record for record in run.records if record.benchmark != "solved"]
-    assert {cell.status for _, row in task(run).table.rows for cell in row} == {"not known whether solved"}
+    assert {cell.status for _, row in task(run).table.rows for cell in row} == {"not known whether reached"}
 
 
 def test_the_markdown_page_says_which_ratio_is_better(tmp_path):
@@ -151,10 +152,8 @@ def test_the_curves_end_with_the_last_training(monkeypatch):
     for record in run.records:
         if record.benchmark == "seconds":
             record.samples = [Sample(sample.block, 70.0) for sample in record.samples]
-    drawn = learning.plots.curves
-    monkeypatch.setattr(
-        learning.plots, "curves", lambda title, lines, *rest: shown.append(lines) or drawn(title, lines, *rest)
-    )
+    drawn = plots.curves
+    monkeypatch.setattr(plots, "curves", lambda title, lines, *rest: shown.append(lines) or drawn(title, lines, *rest))
     task(run)
     assert {second for lines in shown for line in lines.values() for second in line} == {60, 120}
 

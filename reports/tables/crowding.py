@@ -1,4 +1,4 @@
-"""Suites whose jobs differ in the number of explorers."""
+"""Jobs that differ in the number of explorers, and what a machine with few cores does to them."""
 
 from __future__ import annotations
 
