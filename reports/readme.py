@@ -18,12 +18,12 @@ from reports.answer.heatmap import HeatMap, heat_map
 from reports.answer.heatmap_svg import pictures
 from reports.figures.formatting import launches_of, listed
 from reports.planning import page as planning
+from reports.rendering import worded
 from reports.sections import context_of
 from reports.sections.section import Context
 from results import REFERENCE, BadRecord, Run, load
 from results.record import Peer
 from results.validation import check
-from results.words import counted
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/planning.md", "docs/sb3.md")
@@ -35,6 +35,7 @@ PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", 
 PARTS_OF = {"learners": ("learners-speed",)}
 #: Profiles whose records show what prioritized replay changes in trainings.
 PRIORITIZED = ("learners-sparse", "learners-prioritized")
+said = partial(worded, "figures.j2")
 
 
 @dataclass
@@ -54,10 +55,7 @@ class Reference:
 
     @property
     def source(self) -> str:
-        cores = counted(int(self.run.machine["cores"]), "core")
-        first, *more = (f"`make report RUN=results/reference/{path.name}`" for path in self.paths)
-        added = f", and {listed(more)} what was added to it" if more else ""
-        return f"Measured on {cores} ({self.run.machine['cpu']}); {first} shows the record{added}."
+        return said("source", machine=self.run.machine, records=[path.name for path in self.paths])
 
     def joined(self, others: Sequence[Reference]) -> Reference:
         """Return this record merged with those of `others` that were measured on the same machine.
@@ -116,17 +114,8 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
     if each is None or not each.heat.tables:
         return []
     launches = launches_of([job for job in each.context.jobs if job.suite == "throughput"])
-    references = listed(list(dict.fromkeys(str(table.reference) for table in each.heat.tables)))
-    about = f"Heat map of peers by jobs: how many times as fast as {references}"
-    return [
-        "<picture>",
-        f'  <source media="(prefers-color-scheme: dark)" srcset="docs/{STEM}-dark.svg">',
-        f'  <img alt="{about}" src="docs/{STEM}-light.svg">',
-        "</picture>",
-        "",
-        f"{launches} per figure. {each.source}" if launches else each.source,
-        "",
-    ]
+    tables = list(dict.fromkeys(str(table.reference) for table in each.heat.tables))
+    return said("picture", stem=STEM, references=tables, launches=launches, source=each.source).splitlines()
 
 
 def learners_lines(found: Mapping[str, Reference]) -> list[str]:
