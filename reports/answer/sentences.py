@@ -137,9 +137,9 @@ def _standing(leader: str, compared: Sequence[Answer], reference: str | None) ->
 
 
 def _won(peer: str, answers: Sequence[Answer]) -> str:
-    """Return where a peer is the fastest, and by how much."""
+    """Return where a peer is the fastest, and by how much if that is known."""
     where = listed([each.job.label for each in answers], most=2)
-    return said("won", peer=peer, where=where, lead=_lead(answers))
+    return said("won", peer=peer, where=where, lead=_lead([each for each in answers if not each.is_close]))
 
 
 def _lead(answers: Sequence[Answer]) -> str:

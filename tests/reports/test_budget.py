@@ -1,6 +1,7 @@
 """A cell that the time budget left out is no other peer's win and no passed check; the page says so in one line."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -267,3 +268,14 @@ def test_a_run_of_the_usual_peers_says_how_to_compare_all(profile, command, is_s
     run.profile, run.command = profile, command
     told = said(run).get("Compared", "")
     assert told == ("cpprb_impl and cpprb. `make bench PEERS=all` compares all libraries." if is_said else "")
+
+
+def test_no_lead_is_told_where_two_others_are_too_close_to_call():
+    """ "cpprb at sample 256 (0.94 times as fast as the next library)" was said of a median that led by chance."""
+    run = throughput_run(peers=("cpprb_impl", "cpprb", "rllib"))
+    for record in run.records:
+        if (record.benchmark, record.params["batch"]) == ("sample", 256):
+            values = {"cpprb_impl": [2.0] * 5, "cpprb": [1.0] * 5, "rllib": [1.2, 1.1, 0.8, 0.9, 1.05]}[record.peer]
+            record.samples[:] = [replace(each, value=value) for each, value in zip(record.samples, values, strict=True)]
+    told = said(run)["One process, small rows"]
+    assert "; fastest elsewhere: cpprb at sample 256." in told
