@@ -175,6 +175,7 @@ std::uint64_t SharedStore::rows_possible() const {
 std::uint64_t SharedStore::stored() {
   const std::uint64_t rows = rows_possible(), cleared = header_->cleared.load(acquire);
   std::vector<std::uint64_t> missing;
+  std::uint64_t settled = header_->head.load(acquire);  // rows below it belong to no open claim
   const auto is_missing = [&](std::uint64_t slot) {
     const SlotWord found{word(slot).load(acquire)};
     const bool overwritten = found.is_writing() && found.row() >= cleared + capacity();
@@ -183,10 +184,11 @@ std::uint64_t SharedStore::stored() {
   for (std::size_t registration = 0; registration < registrations_used(); ++registration) {
     const ClaimWord open{header_->registrations[registration].claim.load(acquire)};
     if (open.count() == 0 || reclaim_if_dead(registration)) continue;
+    settled = std::min(settled, open.first());
     for (std::uint64_t row = open.first(); row < open.first() + open.count() && row < cleared + capacity(); ++row)
       if (const std::uint64_t slot = row % capacity(); slot < rows && is_missing(slot)) missing.push_back(slot);
   }
-  if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return rows - holes_before(rows, cleared);
+  if (header_->holes_until.load(acquire) > settled) return rows - holes_before(rows, cleared);
   // Two claims may cover the same rows, if one was announced but its step E3 failed.
   std::sort(missing.begin(), missing.end());
   return rows - static_cast<std::uint64_t>(std::unique(missing.begin(), missing.end()) - missing.begin());
