@@ -188,6 +188,7 @@ std::uint64_t SharedStore::stored() {
     for (std::uint64_t row = open.first(); row < open.first() + open.count() && row < cleared + capacity(); ++row)
       if (const std::uint64_t slot = row % capacity(); slot < rows && is_missing(slot)) missing.push_back(slot);
   }
+  // A skipped row may leave its slot empty until the row a capacity later is written, even in the last open claim.
   if (header_->holes_until.load(acquire) > settled) return rows - holes_before(rows, cleared);
   // Two claims may cover the same rows, if one was announced but its step E3 failed.
   std::sort(missing.begin(), missing.end());

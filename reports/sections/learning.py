@@ -68,7 +68,15 @@ def tasks_of(context: Context) -> list[Task]:
         mine = [job for job in jobs if job.workload == workload]
         once = {job.benchmark: job for job in mine if job.benchmark != SCORE}
         scores = {int(job.params["second"]): job for job in mine if job.benchmark == SCORE}
-        tasks.append(Task(float(mine[0].params["target"]), once, scores, _reference(once.get(SOLVED)), workload))
+        tasks.append(
+            Task(
+                target=float(mine[0].params["target"]),
+                jobs=once,
+                scores=scores,
+                reference=_reference(once.get(SOLVED)),
+                workload=workload,
+            )
+        )
     return tasks
 
 

@@ -113,7 +113,7 @@ class ApexSettings(Settings):
 
 
 CROWDS, MILLION = (1, 2, 4, 8, 16), 1_000_000
-#: A learner that works 1 ms: about what a small network takes for a step.
+#: A learner that works 1 ms between samples: without work, the buffer is all that it waits for.
 WORKING = [(REAL, 1_000)]
 PROFILES = {
     "tiny": ApexSettings(blocks=2, groups=[Group((1, 2), (0, REAL), 2_000)], seconds=0.2),
