@@ -267,7 +267,7 @@ def test_a_run_of_the_usual_peers_says_how_to_compare_all(profile, command, is_s
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
     run.profile, run.command = profile, command
     told = said(run).get("Compared", "")
-    assert told == ("cpprb_impl and cpprb. `make bench PEERS=all` compares all libraries." if is_said else "")
+    assert told == ("cpprb_impl and cpprb. With PEERS=all, make bench compares all libraries." if is_said else "")
 
 
 def test_no_lead_is_told_where_two_others_are_too_close_to_call():
