@@ -13,9 +13,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports.answer.heatmap_svg import pictures as heat_pictures
 from reports.page import page_of
-from reports.rendering import render
 from results import BadRecord, Run, latest, load
 
 HERE = Path(__file__).resolve().parent
@@ -25,18 +23,13 @@ OUT = HERE / "out"
 def build(run: Run, out: Path) -> list[Path]:
     """Write the report into `out`; return the paths of its two pages."""
     page = page_of(run)
-    out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "plots", ignore_errors=True)  # pictures of an earlier report
-    for picture in (picture for part in page["parts"] for picture in part.pictures):
-        (out / picture.file).parent.mkdir(exist_ok=True)
-        (out / picture.file).write_bytes(picture.png)
-    for theme, drawn in heat_pictures(page["heat"]).items():
-        (out / "plots").mkdir(exist_ok=True)
-        (out / "plots" / f"answer-{theme}.svg").write_text(drawn, encoding="utf-8")
-    written = []
-    for name in ("report.html", "report.md"):
-        (out / name).write_text(render(f"{name}.j2", page), encoding="utf-8")
-        written.append(out / name)
+    (out / "plots").mkdir(parents=True)
+    for name, content in page.files.items():
+        (out / name).write_bytes(content)
+    written = [out / "report.html", out / "report.md"]
+    for path, text in zip(written, (page.html, page.markdown), strict=True):
+        path.write_text(text, encoding="utf-8")
     return written
 
 

@@ -1,18 +1,23 @@
-"""Everything that the templates show, as plain values: templates compute nothing and contain no numbers."""
+"""The page of a run, in Markdown and in HTML. Templates show plain values: they compute nothing, and hold no numbers."""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from reports.answer import shades
+from markupsafe import Markup
+
 from reports.answer.heatmap import heat_map
+from reports.answer.heatmap_svg import pictures
 from reports.answer.sentences import not_said, sentences
 from reports.answer.unmeasured import unmeasured
 from reports.figures.formatting import listed, spoken_time
 from reports.figures.ranking import answers_of
-from reports.rendering import worded
-from reports.sections import SECTIONS, context_of
+from reports.rendering import render, to_html, worded
+from reports.sections import context_of, parts_of
 from reports.sections.section import Context
 from reports.sections.troubles import measured
 from reports.site.data import payload
@@ -29,9 +34,46 @@ THIS = "this run"
 TINY = "tiny"
 
 
-def page_of(run: Run) -> dict[str, Any]:
-    """The templates' context."""
+@dataclass(frozen=True)
+class Page:
+    """`files` maps the names of pictures, beside the Markdown page, to their contents."""
+
+    markdown: str
+    html: str
+    files: Mapping[str, bytes]
+
+
+def page_of(run: Run) -> Page:
     context = context_of(run)
+    values, heat = _values(context), heat_map(context)
+    drawn = {f"plots/answer-{theme}.svg": svg.encode() for theme, svg in pictures(heat).items()}
+    head, answer = render("head.md.j2", values), render("answer.md.j2", {**values, "heat": heat})
+    parts = [(part, render(f"{part.template}.md.j2", part.values)) for part in parts_of(context)]
+    inside = {picture.file: Markup(picture.svg) for part, _ in parts for picture in part.pictures}
+    html = render(
+        "report.html.j2",
+        {
+            "title": values["title"],
+            "head": to_html(head, {}),
+            "answer": _embedded(to_html(answer, {}), drawn),
+            "parts": [(part, "" if part.html else to_html(text, inside)) for part, text in parts],
+            **lookup(payload({THIS: run})),
+        },
+    )
+    files = {picture.file: picture.png for part, _ in parts for picture in part.pictures}
+    return Page("\n".join([head, answer, *(text for _, text in parts)]), html, files | drawn)
+
+
+def _embedded(html: Markup, pictures: Mapping[str, bytes]) -> Markup:
+    """Return HTML with its pictures inside it."""
+    for file, svg in pictures.items():
+        html = Markup(html.replace(file, f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"))
+    return html
+
+
+def _values(context: Context) -> dict[str, Any]:
+    """Return what the head and the answer show."""
+    run = context.run
     return {
         "run": run,
         "title": _title(context),
@@ -40,15 +82,11 @@ def page_of(run: Run) -> dict[str, Any]:
         "budget_line": _budget_line(context),
         "warnings": _warnings(run),
         "sentences": sentences(context),
-        "heat": heat_map(context),
-        "heat_key": shades.KEY,
         "variants": _variants(context),
         "below": worded("sentences.j2", "below", suites=_spoken_suites(context), has_records=bool(run.records)),
         "not_said": not_said(context),
         "left_out": budget.left_out(run, _undecided(context)),
         "unmeasured": unmeasured(run),
-        **lookup(payload({THIS: run})),
-        "parts": [part for section in SECTIONS for part in section.parts(context)],
     }
 
 

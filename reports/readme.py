@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from reports import learners_tables, use_cases
+from reports import use_cases
 from reports.answer.heatmap import HeatMap, heat_map
 from reports.answer.heatmap_svg import pictures
 from reports.figures.formatting import launches_of, listed
 from reports.planning import page as planning
-from reports.rendering import worded
-from reports.sections import context_of
+from reports.rendering import table, worded
+from reports.sections import context_of, trainings
 from reports.sections.section import Context
 from results import REFERENCE, BadRecord, Run, load
 from results.record import Peer
@@ -121,8 +121,8 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
 def learners_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a table of the trainings with another library's learner."""
     for each in _in_order(found):
-        if lines := learners_tables.table_lines(each.context):
-            return [*lines, each.source, ""]
+        if rows := list(trainings.speed_rows(each.context)):
+            return [table(trainings.SPEED_COLUMNS, rows), each.source, ""]
     return []
 
 
@@ -130,8 +130,8 @@ def prioritized_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a table of the trainings with prioritized replay, for each of their records."""
     lines = []
     for profile in PRIORITIZED:
-        if profile in found and (table := learners_tables.outcome_lines(found[profile].context)):
-            lines += [*table, found[profile].source, ""]
+        if profile in found and (rows := list(trainings.outcome_rows(found[profile].context))):
+            lines += [table(trainings.OUTCOME_COLUMNS, rows), found[profile].source, ""]
     return lines
 
 

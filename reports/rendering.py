@@ -1,18 +1,20 @@
-"""Fills in the templates of the pages."""
+"""Fills in the templates. A page is written once, in Markdown; its HTML is made from that."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import markdown
 from markupsafe import Markup
 
 from reports.answer import shades
-from reports.figures.formatting import gbit, interval, listed, number, runnable, share, size, times
+from reports.figures.formatting import NOTHING, gbit, interval, listed, number, runnable, share, size, times
+from reports.plots import Picture
 from results.suites import suite_of
 from results.words import counted
 
@@ -20,6 +22,13 @@ FOLDERS = [
     Path(__file__).resolve().parent / name
     for name in ("templates", "answer", "sections", "gate", "site", "advice", "planning")
 ]
+#: What Markdown would take for markup: in a name, "_" is none.
+MARKUP = re.compile(r"[*|`\\]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+NUMBER = re.compile(r"[~>+-]*\d")
+EXTENSIONS = ("tables", "sane_lists", "md_in_html")
+#: Pictures beside each other, as Markdown's HTML has them.
+PICTURES = re.compile(r"<p>((?:<img [^>]*>\s*)+)</p>")
+PICTURE = re.compile(r'<img [^>]*src="([^"]*)"[^>]*>')
 
 
 def render(template: str, page: Mapping[str, Any]) -> str:
@@ -33,20 +42,34 @@ def worded(template: str, sentence: str, **values: Any) -> str:
     return str(getattr(_environment(template).get_template(template).module, sentence)(**values)).strip()
 
 
+def to_html(text: str, pictures: Mapping[str, Markup]) -> Markup:
+    """Return Markdown as HTML. `pictures` maps the files that it shows to what is shown instead."""
+    html = markdown.markdown(text, extensions=EXTENSIONS)
+    html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+    return Markup(PICTURES.sub(partial(_figures, pictures), html))
+
+
+def _figures(pictures: Mapping[str, Markup], found: re.Match[str]) -> str:
+    drawn = [f"<figure>{pictures[file]}</figure>" for file in PICTURE.findall(found[1])]
+    return f'<div class="plots">{"".join(drawn)}</div>'
+
+
 @cache
 def _environment(template: str) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDERS),
-        autoescape=template.endswith(".html.j2"),
+        autoescape=template.endswith((".html.j2", ".md.j2")),
+        finalize=escaped if template.endswith(".md.j2") else None,
         undefined=jinja2.StrictUndefined,  # a misspelt name must be an error, not an empty string
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["suite_of"] = suite_of
+    environment.globals.update(shown=shown, suite_of=suite_of, table=table)
     environment.filters.update(
-        breakable=_breakable,
-        cell=_markdown_cell,
+        block=block,
+        code=code,
+        code_in_cell=code_in_cell,
         counted=counted,
         gbit=gbit,
         interval=interval,
@@ -60,11 +83,49 @@ def _environment(template: str) -> jinja2.Environment:
     return environment
 
 
-def _breakable(name: str) -> Markup:
-    """Add line-break opportunities to a peer's name: before its variant, after "_", and before capitals in a word."""
-    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=_)|(?<=[a-z])(?=[A-Z])", name))
+def escaped(text: object) -> Markup:
+    """Return a text for a line or a table cell of Markdown, in which it has no markup."""
+    if isinstance(text, Markup):
+        return text
+    line = re.sub(r"\s*\n\s*", " ", str(text))
+    return Markup(MARKUP.sub(r"\\\g<0>", line).replace("<", "&lt;"))
 
 
-def _markdown_cell(text: object) -> str:
-    """Return the text as one line, escaped for a Markdown table."""
-    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+def bold(text: object) -> Markup:
+    return Markup(f"**{escaped(text)}**")
+
+
+def code(text: object) -> Markup:
+    """Return a text as code, in a line."""
+    line = re.sub(r"\s*\n\s*", " ", str(text))
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    pad = " " if "`" in line else ""
+    return Markup(fence + pad + line + pad + fence)
+
+
+def code_in_cell(text: object) -> Markup:
+    """Return a text as code, in a table cell. As HTML, because programs differ in what they take "|" for in code."""
+    return Markup(f"<code>{escaped(text)}</code>".replace(r"\|", "&#124;"))
+
+
+def block(text: object) -> Markup:
+    """Return lines of text as code."""
+    return Markup("".join(f"    {line}\n" for line in str(text).splitlines()))
+
+
+def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> Markup:
+    """Return a table in Markdown. Columns of numbers are aligned to the right; an empty cell shows a dash."""
+    cells = [[escaped(cell if cell not in (None, "") else NOTHING) for cell in row] for row in rows]
+    kinds = ["--:" if _are_numbers([row[at] for row in cells]) else "---" for at in range(len(columns))]
+    lines = [[escaped(column) for column in columns], kinds, *cells]
+    return Markup("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    known = [cell for cell in cells if cell != NOTHING]
+    return bool(known) and all(map(NUMBER.match, known))
+
+
+def shown(pictures: Iterable[Picture]) -> Markup:
+    """Return pictures beside each other, in Markdown."""
+    return Markup("\n".join(f"![{escaped(picture.name)}]({picture.file})" for picture in pictures))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,48 +24,47 @@ LARGE_ROW = 4_096
 SHADES = (MATTERS, 2.0, 5.0, 20.0)
 #: The smallest and the largest batch that a run measured of a call: a user's own rows come with sizes of their own.
 LEAST, MOST = min, max
-#: (benchmark, required parameters, heading of the column, whether a narrow screen shows it)
+#: (benchmark, required parameters, heading of the column)
 SMALL_ROWS = (
-    ("learner_step", {"adds": 4}, "step", True),
-    ("add", {"batch": LEAST}, "add {batch}", True),
-    ("add", {"batch": MOST}, "add {batch}", False),
-    ("sample", {"batch": LEAST}, "sample {batch}", True),
-    ("sample_held", {"batch": 32}, "sample, 8 held", False),
-    ("sample_beside", {"batch": 32, "work_ms": 1}, "sample beside work", False),
-    ("prioritized", {"batch": LEAST}, "cycle {batch}", True),
-    ("sample", {"batch": MOST}, "sample {batch}", False),
-    ("prioritized", {"batch": MOST}, "cycle {batch}", False),
+    ("learner_step", {"adds": 4}, "step"),
+    ("add", {"batch": LEAST}, "add {batch}"),
+    ("add", {"batch": MOST}, "add {batch}"),
+    ("sample", {"batch": LEAST}, "sample {batch}"),
+    ("sample_held", {"batch": 32}, "sample, 8 held"),
+    ("sample_beside", {"batch": 32, "work_ms": 1}, "sample beside work"),
+    ("prioritized", {"batch": LEAST}, "cycle {batch}"),
+    ("sample", {"batch": MOST}, "sample {batch}"),
+    ("prioritized", {"batch": MOST}, "cycle {batch}"),
 )
 LARGE_ROWS = (
-    ("learner_step", {"adds": 4}, "step", False),
-    ("add", {"batch": LEAST}, "add {batch}", True),
-    ("sample", {"batch": LEAST}, "sample {batch}", False),
-    ("sample", {"batch": MOST}, "sample {batch}", True),
-    ("prioritized", {"batch": LEAST}, "cycle {batch}", False),
-    ("add", {"batch": MOST}, "add {batch}", False),
-    ("prioritized", {"batch": MOST}, "cycle {batch}", False),
+    ("learner_step", {"adds": 4}, "step"),
+    ("add", {"batch": LEAST}, "add {batch}"),
+    ("sample", {"batch": LEAST}, "sample {batch}"),
+    ("sample", {"batch": MOST}, "sample {batch}"),
+    ("prioritized", {"batch": LEAST}, "cycle {batch}"),
+    ("add", {"batch": MOST}, "add {batch}"),
+    ("prioritized", {"batch": MOST}, "cycle {batch}"),
 )
 #: The number of columns that fit; further ones appear only in the tables below.
 MOST_SMALL, MOST_LARGE = 8, 6
-APEX = (("explorers", {}, "adds", True), ("learner", {}, "learner, no work", True))
+APEX = (("explorers", {}, "adds"), ("learner", {}, "learner, no work"))
 WORKING = (
-    ("explorers", {"learner": "1000 us"}, "adds", True),
-    ("learner", {"learner": "1000 us"}, "learner, 1 ms of work", True),
+    ("explorers", {"learner": "1000 us"}, "adds"),
+    ("learner", {"learner": "1000 us"}, "learner, 1 ms of work"),
 )
 SHARING = (
-    ("prioritized_adds", {"batch": 100}, "prior. adds", True),
-    ("prioritized_cycles", {"batch": 100}, "prior. cycles", True),
-    ("adds", {"batch": 1}, "adds", False),
-    ("samples", {"batch": 1}, "samples", False),
+    ("prioritized_adds", {"batch": 100}, "prior. adds"),
+    ("prioritized_cycles", {"batch": 100}, "prior. cycles"),
+    ("adds", {"batch": 1}, "adds"),
+    ("samples", {"batch": 1}, "samples"),
 )
-Wanted = Sequence[tuple[str, Mapping[str, object], str, bool]]
+Wanted = Sequence[tuple[str, Mapping[str, object], str]]
 
 
 @dataclass(frozen=True)
 class HeatCell:
     text: str
     shade: int | None  # 0: as fast as the reference; 4: much faster; -4: much slower; None: no figure
-    about: str  # shown on hover
 
     @property
     def css(self) -> str:
@@ -78,7 +78,6 @@ class HeatColumn:
     label: str
     group: str  # the workload, or the suite and its number of explorers
     job: Job
-    narrow: bool  # also shown on a narrow screen
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,9 @@ class HeatTable:
     rows: Sequence[HeatRow]
 
     @property
-    def groups(self) -> list[tuple[str, int, int]]:
-        """(name, number of columns, number on a narrow screen) of each group, in order."""
-        names = list(dict.fromkeys(column.group for column in self.columns))
-        mine = {name: [column for column in self.columns if column.group == name] for name in names}
-        return [(name, len(mine[name]), sum(column.narrow for column in mine[name])) for name in names]
+    def groups(self) -> Mapping[str, int]:
+        """The number of columns of each group, in order."""
+        return Counter(column.group for column in self.columns)
 
 
 @dataclass(frozen=True)
@@ -214,16 +211,16 @@ def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn
     """The wanted columns that exist, in the order of `wanted`. One batch that is both the smallest and the largest has
     one column."""
     columns: list[HeatColumn] = []
-    for benchmark, required, label, narrow in wanted:
+    for benchmark, required, label in wanted:
         mine = [job for job in jobs if job.benchmark == benchmark]
         params = {name: _value(value, name, mine) for name, value in required.items()}
         alike = [job for job in mine if params.items() <= job.params.items()]
-        for number, job in enumerate(_capacities(alike, benchmark)):
+        for job in _capacities(alike, benchmark):
             rows = int(job.params.get("capacity", 0))
             name = label.format(**job.params)
             name = f"{name}, {_power(rows)} rows" if benchmark == "learner_step" else name
             if all(column.job is not job for column in columns):
-                columns.append(HeatColumn(name, group, job, narrow and not number))
+                columns.append(HeatColumn(name, group, job))
     return columns
 
 
@@ -264,16 +261,18 @@ def _cell(job: Job, peer: str, reference: str, careless: bool) -> HeatCell:
     against = job.shown.get(reference)
     ratio = ratio_of(record, against)
     if record is None or (ratio is None and record is not against):
-        status = job.cells[peer].status.replace("_", " ") if peer in job.cells else "not offered"
-        return HeatCell(NOTHING, None, f"{peer}, {job.full_label}: {status if record is None else 'no reference'}")
+        return HeatCell(NOTHING, None)
     mark = (notes.KEEPS_REFERENCES if careless else "") + ("" if record.ok else notes.BEFORE_IT_WENT_WRONG)
     if ratio is None:
-        return HeatCell("1", 0, f"{peer}, {job.full_label}: the reference")
-    return HeatCell(ratio.shortest + mark, shade_of(ratio), f"{peer}, {job.full_label}: {ratio.over(reference)}")
+        return HeatCell("1", 0)
+    return HeatCell(ratio.shortest + mark, shade_of(ratio))
 
 
 def shade_of(ratio: Ratio) -> int:
-    """Return 0 within 10% of the reference, then 1 to 4 for faster and -1 to -4 for slower, on a log scale."""
+    """Return 0 within 10% of the reference, or if the interval contains 1; else 1 to 4 for faster and -1 to -4 for
+    slower, on a log scale."""
+    if not ratio.figure.is_range and ratio.figure.low <= 1 <= ratio.figure.high:
+        return 0
     distance = max(ratio.value, 1 / ratio.value)
     steps = sum(distance > end for end in SHADES)
     return steps if ratio.value > 1 else -steps

@@ -51,7 +51,7 @@ def _table(table: HeatTable, theme: str, left: float, top: float) -> tuple[list[
     parts = [_text(MARGIN, top + 14, heading, "b")]
     top += 22
     at = left
-    for name, count, _ in table.groups:
+    for name, count in table.groups.items():
         for number, line in enumerate(name.split(", ")):
             parts.append(_text(at + count * CELL / 2, top + LINE * (number + 1), line, "f m"))
         at += count * CELL

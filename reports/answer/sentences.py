@@ -10,13 +10,12 @@ from functools import partial
 from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.checks import Check, integrity
 from reports.checks.integrity import APEX, safety_of
+from reports.commands import peers_option
 from reports.figures.formatting import listed
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
 from reports.rendering import worded
-from reports.sections.again import peers_option
 from reports.sections.section import Context
-from reports.tables.crowding import is_scaling
 from results import Run, Workload
 from results.jobs import Job
 from results.suites import SUITES, suite_of
@@ -252,6 +251,10 @@ def _by_library(found: Mapping[str, str]) -> list[str]:
 def not_said(context: Context) -> str:
     """Return why the page does not say whether shared buffers are sound, or "" if it does."""
     missing = integrity.missing(context)
-    if not missing or not any(is_scaling(jobs) for jobs in context.ranking.values()):
+    if not missing or not any(_is_shared(jobs) for jobs in context.ranking.values()):
         return ""
     return said("not_said", missing=missing)
+
+
+def _is_shared(jobs: Sequence[Job]) -> bool:
+    return all("explorers" in job.params for job in jobs)

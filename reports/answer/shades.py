@@ -36,7 +36,7 @@ KEY = {
         "better-3": "5x to 20x",
         "better-2": "2x to 5x",
         "better-1": "1.1x to 2x",
-        "same": "within 10%",
+        "same": "even or unsure",
         "worse-1": "0.5x to 0.9x",
         "worse-2": "0.2x to 0.5x",
         "worse-3": "0.05x to 0.2x",

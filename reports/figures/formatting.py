@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 
 from results.jobs import Job
 from results.statistics import Figure
@@ -44,6 +45,10 @@ def scale_for(unit: str, values: Sequence[float]) -> Scale:
     fitting = [scale for scale in TIME_SCALES if scale[0] <= least] or [TIME_SCALES[0]]
     factor, name = fitting[-1]
     return Scale(factor, f"{name}/{per}" if per else name)
+
+
+def scale_of(job: Job) -> Scale:
+    return scale_for(job.unit, [median(each.value for each in record.samples) for record in job.shown.values()])
 
 
 def digits_of(figure: Figure) -> int:

@@ -1,8 +1,7 @@
-"""Which peer is fastest at each job, by what factor and how certainly; and the standing of each peer over all jobs."""
+"""Which peer is fastest at each job, by what factor and how certainly."""
 
 from __future__ import annotations
 
-import statistics as plain_statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -142,51 +141,3 @@ def _answer(
         blocks_won=(sum(ratio > 1 for ratio in ratios.values()), len(ratios)) if ratios else None,
         keeps_references=winner.peer in careless,
     )
-
-
-@dataclass(frozen=True)
-class Standing:
-    """The results of one peer over all jobs of a suite."""
-
-    peer: str
-    fastest: int  # jobs with a rival at which it is fastest
-    alone: int  # jobs at which no other peer has a figure
-    clearly: int  # jobs at which it is clearly faster than any other library
-    fastest_copying: int  # jobs at which it is the fastest of the peers that copy what they add
-    faster: int  # jobs at which it is clearly faster than the reference
-    slower: int  # jobs at which it is clearly slower than the reference
-    typical: float | None  # geometric mean of the ratios to the reference; ratios known only as bounds are excluded
-    typical_digits: int
-    jobs: int  # jobs at which it has a figure
-
-
-def standings(run: Run, jobs: Sequence[Job], answers: Sequence[Answer], reference: str | None) -> list[Standing]:
-    """Return one row for each peer that has a cell in these jobs, in the run's order."""
-    rows = []
-    for peer in run.peers:
-        mine = [job for job in jobs if peer.name in job.cells]
-        if not mine:
-            continue
-        measured = [job for job in mine if job.cells[peer.name].ok]
-        ratios = [
-            ratio for job in measured if (ratio := ratio_of(job.cells[peer.name], job.shown.get(reference or "")))
-        ]
-        exact = [ratio.figure for ratio in ratios if not ratio.is_bound]
-        won = [answer for answer in answers if answer.winner == peer.name and answer.runner_up]
-        overall = [answer for answer in won if not answer.among_copying]
-        copying = [answer for answer in won if not answer.keeps_references]
-        rows.append(
-            Standing(
-                peer=peer.name,
-                fastest=len(overall),
-                alone=sum(list(job.measured) == [peer.name] for job in measured),
-                clearly=sum(answer.clear for answer in overall),
-                fastest_copying=len(copying),
-                faster=sum(ratio.clearly_faster for ratio in ratios),
-                slower=sum(ratio.clearly_slower for ratio in ratios),
-                typical=plain_statistics.geometric_mean(each.value for each in exact) if exact else None,
-                typical_digits=2 if any(each.is_range for each in exact) else 3,
-                jobs=len(measured),
-            )
-        )
-    return rows

@@ -58,12 +58,6 @@ class Ratio:
         low, high = (number(end, digits_of(self.figure)) for end in (self.figure.low, self.figure.high))
         return f"{self.text} ({low} to {high})"
 
-    def over(self, reference: str) -> str:
-        """Say how many times as fast as the reference, with the interval, for a sentence."""
-        if self.is_bound:
-            return f"{self.words} as fast as {reference}"
-        return f"{self.text} as fast as {reference} {self.sure}"
-
     @property
     def sure(self) -> str:
         """The interval or, in parentheses, why there is none."""

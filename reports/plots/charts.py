@@ -9,7 +9,6 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from reports.figures.formatting import number
 from reports.plots.looks import FAINT, GRID, INK, Look
 from results.statistics import Figure
 
@@ -53,11 +52,9 @@ def scaling(
     along: str,
     look: Mapping[str, Look],
     marks: Mapping[str, str],
-    log: bool = False,
-    predicted: Mapping[str, Mapping[int, float]] | None = None,
 ) -> Drawing:
-    """Draw one line per peer: its figure over `along` (such as the number of explorers), on an axis from zero or a log
-    axis. `marks` are shown beside the peers' names. With `predicted`, lines are predictions, and figures are markers.
+    """Draw one line per peer: its figure over `along` (such as the number of explorers), on a log axis. `marks` stand
+    beside the peers' names.
     """
     picture, axes = _frame(title, len(lines))
     ticks = sorted({count for line in lines.values() for count in line})
@@ -70,27 +67,14 @@ def scaling(
         below = [line[count].value - line[count].low for count in counts]
         above = [line[count].high - line[count].value for count in counts]
         style = look[peer]
-        name = f"{peer} {marks[peer]}".strip()
         axes.errorbar(
-            shifted, values, [below, above], label="" if predicted else name,
-            color=style.color, marker=style.marker, linestyle="" if predicted else style.line, markersize=6,
+            shifted, values, [below, above], label=f"{peer} {marks[peer]}".strip(),
+            color=style.color, marker=style.marker, linestyle=style.line, markersize=6,
             linewidth=1.6, elinewidth=1.6, capsize=3,
         )  # fmt: skip
-        if predicted:
-            said = predicted[peer]
-            axes.plot(sorted(said), [said[at] for at in sorted(said)], color=style.color, linestyle=style.line)
-            axes.plot(
-                [], [], label=name, color=style.color, marker=style.marker, linestyle=style.line
-            )  # for the legend
-    if log:
-        ends = [
-            end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high) if end > 0
-        ]
-        axes.set_yscale("log")
-        _log_ticks(axes.yaxis, max(ends, default=1.0) / min(ends, default=1.0))
-    else:
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value) if value else "0"))
+    ends = [end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high) if end > 0]
+    axes.set_yscale("log")
+    _log_ticks(axes.yaxis, max(ends, default=1.0) / min(ends, default=1.0))
     axes.set_xticks(ticks)
     axes.set_xlabel(along)
     axes.set_ylabel(f"{unit}   (higher is better)")

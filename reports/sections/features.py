@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from reports.figures.formatting import NOTHING
 from reports.figures.peers import evidence_of, without_evidence
-from reports.sections.section import Context, Part, Section
-from reports.tables.crowding import is_scaling
+from reports.sections.section import Context, Part
 from results import Peer, Run
-
-PEERS_PER_TABLE = 6
 
 #: feature -> the (suite, benchmark) cells that demonstrate it; the first with a result is named
 SHOWN_BY = {
@@ -25,96 +19,43 @@ SHOWN_BY = {
     "compression": [("throughput", "compressed_sample"), ("memory", "both")],
     "processes": [("integrity", "torn"), ("sharing", "adds"), ("apex", "explorers")],
 }
-ORDER = (
-    "batch_add",
-    "flexible_fields",
-    "n_step",
-    "prioritized",
-    "weights",
-    "duplicates",
-    "gives",
-    "copies_on_add",
-    "compression",
-    "disk",
-    "processes",
-    "machines",
-    "framework",
-    "licence",
-    "last_release",
-)
-#: Names for features in the tables, if the key alone is not clear enough.
-LABELS = {
+#: feature -> its name in the tables, in this order; others follow.
+NAMES = {
+    "batch_add": "batch add",
+    "flexible_fields": "flexible fields",
     "n_step": "n-step",
+    "prioritized": "prioritized",
+    "weights": "weights",
     "duplicates": "repeated rows in a batch",
     "gives": "a sample returns",
+    "copies_on_add": "copies on add",
+    "compression": "compression",
     "disk": "saving to disk",
     "processes": "across processes",
     "machines": "across machines",
+    "framework": "framework",
+    "licence": "licence",
+    "last_release": "last release",
 }
 STATED = "stated by its adapter"
-EXPLAINED = (
-    "Each entry is followed by its evidence: seen in this run or by a test of this project, stated by the peer's "
-    "documentation or its installed package, or stated only by its adapter."
-)
 
 
-@dataclass(frozen=True)
-class Fact:
-    """One cell: what the adapter states, and the evidence for it."""
-
-    text: str
-    evidence: str = ""
-
-
-@dataclass(frozen=True)
-class FeatureTable:
-    peers: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[Fact]]]
+def parts(context: Context) -> Iterator[Part]:
+    run = context.run
+    stated = {name for peer in run.peers for name in peer.features}
+    names = [name for name in NAMES if name in stated] + sorted(stated - NAMES.keys())
+    columns = ["buffer", "version", *(NAMES.get(name, name.replace("_", " ")) for name in names), "how it is used here"]
+    rows = [[peer.name, peer.version, *(_fact(run, peer, name) for name in names), peer.usage] for peer in run.peers]
+    yield Part("features", "features", "What each peer can do", {"columns": columns, "rows": rows})
 
 
-@dataclass(frozen=True)
-class Features:
-    tables: Sequence[FeatureTable]
-    explained: str = EXPLAINED
-
-
-def parts(context: Context) -> list[Part]:
-    scaling = [jobs for jobs in context.ranking.values() if is_scaling(jobs)]
-    apart = {peer for jobs in scaling for job in jobs for peer in job.cells}
-    return [Part("features", "features", "What each peer can do", Features(feature_tables(context.run, apart)))]
-
-
-def feature_tables(run: Run, apart: Collection[str]) -> list[FeatureTable]:
-    """Return tables whose columns are peers, few enough per table to read without scrolling. The peers in `apart` get
-    separate tables after the others."""
-    groups = (
-        [peer for peer in run.peers if peer.name not in apart],
-        [peer for peer in run.peers if peer.name in apart],
-    )
-    tables = []
-    for group in groups:
-        # Split evenly: seven peers become four and three, not six and one.
-        parts = math.ceil(len(group) / PEERS_PER_TABLE)
-        width = math.ceil(len(group) / parts) if parts else 1
-        tables += [_table(run, group[start : start + width]) for start in range(0, len(group), width)]
-    return tables
-
-
-def _table(run: Run, peers: Sequence[Peer]) -> FeatureTable:
-    names = {name for peer in peers for name in peer.features}
-    ordered = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
-    rows = [("version", [Fact(peer.version or NOTHING) for peer in peers])]
-    rows += [(LABELS.get(name, name.replace("_", " ")), [_fact(run, peer, name) for peer in peers]) for name in ordered]
-    rows.append(("how it is used here", [Fact(peer.usage or NOTHING) for peer in peers]))
-    return FeatureTable([peer.name for peer in peers], rows)
-
-
-def _fact(run: Run, peer: Peer, feature: str) -> Fact:
+def _fact(run: Run, peer: Peer, feature: str) -> str:
+    """Return what the adapter states, and in parentheses the evidence for it."""
     stated = peer.features.get(feature, "")
     if not stated:
-        return Fact(NOTHING)
-    known = [evidence_of(stated), _seen(run, peer, feature)]
-    return Fact(without_evidence(stated), "; ".join(filter(None, known)) or STATED)
+        return ""
+    known = "; ".join(filter(None, [evidence_of(stated), _seen(run, peer, feature)]))
+    return f"{without_evidence(stated)} ({known or STATED})"
 
 
 def _seen(run: Run, peer: Peer, feature: str) -> str:
@@ -125,6 +66,3 @@ def _seen(run: Run, peer: Peer, feature: str) -> str:
             if (record.peer, record.suite, record.benchmark) == (peer.name, suite, benchmark) and record.ok:
                 return f"seen in this run: {suite}, {benchmark.replace('_', ' ')}"
     return ""
-
-
-SECTION = Section(parts)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.figures.formatting import NOTHING, launches_of
+from reports.figures.formatting import NOTHING, launches_of, scale_of
 from reports.figures.ratios import figure_of, ratio_of
-from reports.sections.section import Context, Part, Section
+from reports.sections.section import Context, Part
 from reports.tables import notes
-from reports.tables.cells import scale_of
 from results.jobs import Job, has_figure, named_in, parameter_text
 from results.suites import Kind, Suite, suite_of
 
@@ -17,12 +16,6 @@ from results.suites import Kind, Suite, suite_of
 WITH_OWN_SECTION = ("apex", "learning", "learners", "control")
 JOBS_A_TABLE = 6
 HAZARD = "! "
-
-
-@dataclass(frozen=True)
-class FigureTable:
-    columns: Sequence[tuple[str, str]]  # a job and its unit
-    rows: Sequence[tuple[str, Sequence[str]]]  # a peer with its signs, and its figures
 
 
 @dataclass(frozen=True)
@@ -34,11 +27,13 @@ class WorkloadTables:
     common: str  # parameters that the jobs' names omit
     meanings: Sequence[str]
     footnotes: Sequence[tuple[str, str]]
-    tables: Sequence[FigureTable]
+    tables: Sequence[tuple[list[str], list[list[str]]]]  # columns, and rows of peers
 
 
-def parts(context: Context) -> list[Part]:
-    return [Part("figures", "figures", "All figures", list(_all(context)), folded=False)] if context.measured else []
+def parts(context: Context) -> Iterator[Part]:
+    if context.measured:
+        values = {"all": list(_all(context))}
+        yield Part("figures", "figures", "All figures", values, html="lookup.html.j2", folded=False)
 
 
 def _all(context: Context) -> Iterator[WorkloadTables]:
@@ -48,7 +43,7 @@ def _all(context: Context) -> Iterator[WorkloadTables]:
         reference = None if suite.kind is Kind.CHECKS else context.reference(suite)
         groups = [jobs[start : start + JOBS_A_TABLE] for start in range(0, len(jobs), JOBS_A_TABLE)]
         tables = [_table(context, group, reference, suite) for group in groups]
-        names = "".join(peer for table in tables for peer, _ in table.rows)
+        names = "".join(row[0] for _, rows in tables for row in rows)
         benchmarks = {job.benchmark for job in jobs}
         yield WorkloadTables(
             suite=suite,
@@ -73,21 +68,19 @@ def _common(jobs: Sequence[Job], suite: Suite) -> Iterator[str]:
             yield " or ".join(omitted)
 
 
-def _table(context: Context, jobs: Sequence[Job], reference: str | None, suite: Suite) -> FigureTable:
-    peers = [peer for peer in context.run.peers if any(peer.name in job.cells for job in jobs)]
-    cell = _seen if suite.kind is Kind.CHECKS else _figure
-    rows = [
-        (
-            f"{peer.name} {context.signs[peer.name]}".strip(),
-            [cell(context, job, peer.name, reference) for job in jobs],
-        )
-        for peer in peers
+def _table(
+    context: Context, jobs: Sequence[Job], reference: str | None, suite: Suite
+) -> tuple[list[str], list[list[str]]]:
+    is_check = suite.kind is Kind.CHECKS
+    peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for job in jobs)]
+    columns = [job.label if is_check else f"{job.label}, {scale_of(job).unit}" for job in jobs]
+    cells = [
+        [_seen(job, peer) if is_check else figure_cell(context, job, peer, reference) for job in jobs] for peer in peers
     ]
-    units = ["" if suite.kind is Kind.CHECKS else scale_of(job).unit for job in jobs]
-    return FigureTable([(job.label, unit) for job, unit in zip(jobs, units, strict=True)], rows)
+    return ["peer", *columns], [[context.signed(peer), *row] for peer, row in zip(peers, cells, strict=True)]
 
 
-def _figure(context: Context, job: Job, peer: str, reference: str | None) -> str:
+def figure_cell(context: Context, job: Job, peer: str, reference: str | None) -> str:
     """Return a figure, its ratio to the reference unless it is a count, and its marks; or why there is none."""
     record = job.cells.get(peer)
     if record is None:
@@ -100,7 +93,7 @@ def _figure(context: Context, job: Job, peer: str, reference: str | None) -> str
     return " ".join(filter(None, [scale_of(job).of(figure_of(record)), ratio.words if ratio else "", marks]))
 
 
-def _seen(context: Context, job: Job, peer: str, _reference: str | None) -> str:
+def _seen(job: Job, peer: str) -> str:
     """Return what a check observed, in a word if it says so, whether that is a hazard, and how it ended."""
     record = job.cells.get(peer)
     if record is None:
@@ -108,6 +101,3 @@ def _seen(context: Context, job: Job, peer: str, _reference: str | None) -> str:
     word = (record.seen or "").partition(": ")[0]
     ended = "" if record.ok else record.status.replace("_", " ")
     return HAZARD * record.hazard + ": ".join(filter(None, [ended, word])) or "passed"
-
-
-SECTION = Section(parts)

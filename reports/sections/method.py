@@ -1,43 +1,46 @@
-"""How it was measured: launches, workloads, the machine."""
+"""How it was measured: launches, workloads, the machine; and how to measure it again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from statistics import median
 
-from reports.figures.formatting import launches_of
-from reports.rendering import worded
-from reports.sections.section import Context, Part, Section
-from results import Run
+from reports.commands import setup_options
+from reports.figures.formatting import TIMES, launches_of, spoken_time
+from reports.sections.section import Context, Part
+from results import Workload
 from results.suites import Kind, suite_of
 
-
-@dataclass(frozen=True)
-class Method:
-    run: Run
-    launches: str
-    unmeasured: str  # the median share of a launch's time that was not spent on filling, checking and measuring
-    played: Mapping[str, str]  # workload -> where its rows come from, if no suite of the run uses the recorded ones
-
-    @property
-    def explained(self) -> str:
-        return worded("method_notes.j2", "explained", launches=self.launches, unmeasured=self.unmeasured)
+DIRTY = "+dirty"
 
 
-def parts(context: Context) -> list[Part]:
-    ranking = [job for job in context.jobs if suite_of(job.suite).kind is Kind.RANKS]
-    shares = [spent.other_share for spent in context.run.spent]
-    unmeasured = f"{median(shares):.0%}" if shares else ""
-    body = Method(context.run, launches_of(ranking), unmeasured, _played(context))
-    return [Part("method", "method", "How it was measured", body)]
+def parts(context: Context) -> Iterator[Part]:
+    run = context.run
+    shares = [spent.other_share for spent in run.spent]
+    played = _played(context)
+    values = {
+        "run": run,
+        "launches": launches_of([job for job in context.jobs if suite_of(job.suite).kind is Kind.RANKS]),
+        "unmeasured": f"{median(shares):.0%}" if shares else "",
+        "recorded": [each for each in run.workloads if each.name not in played],
+        "fields": _fields,
+        "played": played,
+        "commit": run.revision.removesuffix(DIRTY),
+        "is_dirty": run.revision.endswith(DIRTY),
+        "started": spoken_time(run.started),
+        "setup_options": setup_options(run),
+    }
+    yield Part("method", "method", "How it was measured", values)
 
 
-def _played(context: Context) -> dict[str, str]:
+def _played(context: Context) -> Mapping[str, str]:
+    """Return where the rows of each workload come from of which no suite uses the recorded ones."""
     rows: dict[str, set[str]] = {}
     for job in context.jobs:
         rows.setdefault(job.workload, set()).add(suite_of(job.suite).rows)
     return {workload: " and ".join(sorted(sources)) for workload, sources in rows.items() if all(sources)}
 
 
-SECTION = Section(parts)
+def _fields(workload: Workload) -> str:
+    fields = workload.fields.items()
+    return ", ".join(f"{key} {each['dtype']} {TIMES.join(map(str, each['shape'])) or 'scalar'}" for key, each in fields)

@@ -7,33 +7,25 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from reports import plots
-from reports.figures.formatting import NOTHING, number, percent, times
+from reports.figures.formatting import NOTHING, number, share, times
 from reports.figures.ratios import figure_of
-from reports.plots import Picture
 from reports.queueing.fit import fit
 from reports.queueing.model import Costs, Crowd, Rates
 from reports.queueing.mva import predict
 from reports.queueing.simulation import simulate
-from reports.rendering import worded
-from reports.sections import apex
-from reports.sections.apex import ALONG, REAL, Setting, cost_of, environment_of, explorers_of
-from reports.sections.section import Context, Part, Section
-from results.statistics import Figure
+from reports.sections.apex import REAL, SUITE, Setting, cost_of, environment_of, explorers_of
+from reports.sections.section import Context, Part
 
 FITTED = 2  # explorers; the model sees no more
 TWICE = 2 * FITTED
 CORES = (16, 64, 256)
-DRAWN = 64  # cores
 TRUSTED = 0.25  # the largest error of the explorers' rate with which a buffer is predicted on larger machines
 NEAR = 0.9  # of the most: the knee of a curve
 SIDES = ("explorers", "learner")
 FIGURES = (*SIDES, "explorers_blocked", "learner_blocked")  # the fields of Rates
 STEPS = (20e-6, 200e-6)  # seconds of the environments for which larger machines are predicted
-
-said = partial(worded, "scaling_notes.j2")
+COSTS = ("add, µs/call", "exclusive, + µs/call", "learner, µs/step", "exclusive, + µs/step", "new row, ns")
 
 
 @dataclass(frozen=True)
@@ -59,63 +51,46 @@ class Fitted:
         return self.compared(side, predict, lambda each: _unseen(each, cores) and each.step == 0)
 
 
-@dataclass(frozen=True)
-class Scaling:
-    explained: str
-    left_out: str
-    summary: Sequence[str]
-    error_columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[str]]]  # peer and cells
-    knee_columns: Sequence[str]
-    knees: Sequence[tuple[str, Sequence[str]]]
-    pictures: Sequence[Picture]
-
-
-def parts(context: Context) -> list[Part]:
+def parts(context: Context) -> Iterator[Part]:
     fitted = list(_fitted(context))
     if not fitted:
-        return []
+        return
     cores = int(context.run.machine["cores"])
     more = sorted({crowd.explorers for each in fitted for crowd in each.measured if crowd.explorers > FITTED})
     trusted = [each for each in fitted if each.is_trusted(cores)]
-    medians = {
-        (side, by): statistics.median(
-            _median(each.compared(side, by, lambda crowd: _is_costly(crowd, cores, TWICE))) for each in fitted
+    medians = [
+        statistics.median(
+            _median(each.compared(side, by, partial(_is_costly, cores=cores, explorers=TWICE))) for each in fitted
         )
-        for side in SIDES
         for by in (predict, simulate)
-    }
-    fails = any(_worst(each.without_steps(cores)) > TRUSTED for each in fitted)
-    counts = {"twice": TWICE, "cores": cores, "buffers": len(fitted)}
-    errors = {f"{side}_{by.__name__}": _rounded(median) for (side, by), median in medians.items()}
-    summary = [
-        said("errors", **counts, **errors),
-        *([said("fails")] if fails else []),
-        said("trust", trusted=len(trusted), limit=_rounded(TRUSTED)),
+        for side in SIDES
     ]
-    drawings = [*_against(context, fitted, cores), *_curves(context, trusted)]
-    pictures = [plots.draw(title, make) for title, make in drawings]
-    body = Scaling(
-        explained=said("explained"),
-        left_out=said("left_out"),
-        summary=summary,
-        error_columns=[
-            *(f"{side}, N={number}" for number in more for side in SIDES),
-            *(f"{side}, one core" for side in SIDES),
-            *(f"{side}, 0 µs, worst" for side in SIDES),
-        ],
-        rows=[(each.peer, [*_costs(each.costs), *_errors(each, more, cores)]) for each in fitted],
-        knee_columns=[f"{1e6 * step:g} µs, {each} cores" for step in STEPS for each in CORES],
-        knees=[(each.peer, [_knee(each, step, size) for step in STEPS for size in CORES]) for each in trusted],
-        pictures=pictures,
-    )
-    return [Part("scaling", "scaling", "How far it scales", body, pictures)]
+    columns = [
+        *COSTS,
+        *(f"{side}, N={number}" for number in more for side in SIDES),
+        *(f"{side}, one core" for side in SIDES),
+        *(f"{side}, 0 µs, worst" for side in SIDES),
+    ]
+    values = {
+        "errors": list(map(share, medians)),
+        "twice": TWICE,
+        "cores": cores,
+        "buffers": len(fitted),
+        "fails": any(_worst(each.without_steps(cores)) > TRUSTED for each in fitted),
+        "trusted": len(trusted),
+        "limit": share(TRUSTED),
+        "columns": ["buffer", *columns],
+        "rows": [[each.peer, *_costs(each.costs), *_errors(each, more, cores)] for each in fitted],
+        "knee_columns": ["buffer", *(f"{1e6 * step:g} µs, {each} cores" for step in STEPS for each in CORES)],
+        "knees": [[each.peer, *(_knee(each, step, size) for step in STEPS for size in CORES)] for each in trusted],
+    }
+    yield Part("scaling", "scaling", "How far it scales", values)
 
 
 def _fitted(context: Context) -> Iterator[Fitted]:
     """Yield a model for each peer with enough figures: 1 and 2 explorers in two environments of known cost, and more
     explorers to compare with."""
-    jobs = [job for job in context.jobs_of(apex.SUITE) if job.benchmark in FIGURES and environment_of(job) != REAL]
+    jobs = [job for job in context.jobs_of(SUITE) if job.benchmark in FIGURES and environment_of(job) != REAL]
     settings = [Setting.of(job) for job in jobs if not Setting.of(job).cores]
     if not settings:
         return
@@ -159,10 +134,6 @@ def _worst(ratios: Sequence[float]) -> float:
     return max((abs(ratio - 1) for ratio in ratios), default=0.0)
 
 
-def _rounded(error: float) -> str:
-    return percent(error).removeprefix("+")
-
-
 def _costs(costs: Costs) -> list[str]:
     calls = (costs.add, costs.add_alone, costs.learn, costs.learn_alone)
     return [*(number(1e6 * each, 2) if each > 1e-8 else "0" for each in calls), number(1e9 * costs.row, 2)]
@@ -173,67 +144,21 @@ def _errors(each: Fitted, more: Sequence[int], cores: int) -> list[str]:
     for size, explorers in [*((cores, each_number) for each_number in more), (1, None)]:
         for side in SIDES:
             found = each.compared(side, predict, partial(_is_costly, cores=size, explorers=explorers))
-            cells.append(_rounded(_median(found)) if found else NOTHING)
+            cells.append(share(_median(found)) if found else NOTHING)
     for side in SIDES:
         worst = max(each.without_steps(cores, side), key=lambda ratio: abs(math.log(max(ratio, 1e-9))), default=None)
         cells.append(NOTHING if worst is None else times(worst, 2))
     return cells
 
 
-def _curve(each: Fitted, step: float, cores: int) -> dict[int, float]:
-    """Predicted transitions per second by number of explorers, up to one per core beside the learner."""
-    crowd = next(iter(each.measured))
-    counts = sorted({min(2**power, cores - 1) for power in range(12)})
-    return {
-        count: predict(each.costs, Crowd(count, crowd.rows, step, cores, crowd.capacity)).explorers
-        for count in counts
-        if count < cores
-    }
-
-
 def _knee(each: Fitted, step: float, cores: int) -> str:
-    curve = _curve(each, step, cores)
+    """Return the number of explorers, up to one per core beside the learner, with which `NEAR` of the most transitions
+    per second is reached, and the most."""
+    crowd = next(iter(each.measured))
+    counts = [count for count in sorted({min(2**power, cores - 1) for power in range(12)}) if count < cores]
+    curve = {
+        count: predict(each.costs, Crowd(count, crowd.rows, step, cores, crowd.capacity)).explorers for count in counts
+    }
     most = max(curve.values())
     knee = min(count for count, rate in curve.items() if rate >= NEAR * most)
-    where = "no limit" if knee == max(curve) else str(knee)
-    return f"{where}, {number(most / 1e6, 2)} M/s"
-
-
-def _against(context: Context, fitted: Sequence[Fitted], cores: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield pictures of measured and predicted rates on this machine."""
-    look = plots.looks([peer.name for peer in context.run.peers], [each.peer for each in fitted])
-    for name, unit in (("explorers", "transitions/s"), ("learner", "steps/s")):
-        for step in (0.0, *STEPS):
-            lines: dict[str, dict[int, Figure]] = {}
-            predicted: dict[str, dict[int, float]] = {}
-            for each in fitted:
-                for crowd, rates in each.measured.items():
-                    if (crowd.cores, crowd.step) == (cores, step):
-                        found = getattr(rates, name)
-                        lines.setdefault(each.peer, {})[crowd.explorers] = Figure(found, found, found, 1)
-                        predicted.setdefault(each.peer, {})[crowd.explorers] = getattr(predict(each.costs, crowd), name)
-            title = f"{name}, environment {1e6 * step:g} µs, and the model"
-            if lines:
-                yield (
-                    f"Ape-X: {title}",
-                    partial(
-                        plots.scaling, title, lines, unit, ALONG, look, context.signs, log=True, predicted=predicted
-                    ),
-                )
-
-
-def _curves(context: Context, fitted: Sequence[Fitted]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    look = plots.looks([peer.name for peer in context.run.peers], [each.peer for each in fitted])
-    for step in STEPS:
-        title = f"predicted on {DRAWN} cores, environment {1e6 * step:g} µs"
-        lines = {
-            each.peer: {count: Figure(rate, rate, rate, 1) for count, rate in _curve(each, step, DRAWN).items()}
-            for each in fitted
-        }
-        yield (
-            f"Ape-X: {title}",
-            partial(plots.scaling, title, lines, "transitions/s", ALONG, look, context.signs, log=True),
-        )
-
-
-SECTION = Section(parts)
+    return f"{'no limit' if knee == max(curve) else knee}, {number(most / 1e6, 2)} M/s"

@@ -1,13 +1,13 @@
 """The contract of a section: the parts of the page that it makes from a run.
 
-A section is a module of this folder that sets SECTION, with its templates beside it. `reports/sections/__init__.py`
+A section is a module of this folder with a function `parts` and templates beside it. `reports/sections/__init__.py`
 lists them in the order of the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from reports import checks
@@ -22,13 +22,14 @@ from results.suites import Kind, Suite, suite_of
 
 @dataclass(frozen=True)
 class Part:
-    """One `<section>` of the page. Its templates, TEMPLATE.html.j2 and TEMPLATE.md.j2, see `body` as `part`."""
+    """A part of the page: its template, TEMPLATE.md.j2, with the values that it shows."""
 
     template: str
-    anchor: str  # the section's id
+    anchor: str  # the id of its <section>
     link: str  # its name in the navigation
-    body: object = None
+    values: Mapping[str, object] = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
+    html: str = ""  # a template of HTML, for what Markdown cannot do
     folded: bool = True  # whether its reader has to open it; a link to its anchor does, too
 
 
@@ -74,13 +75,10 @@ class Context:
         """Peer -> the signs beside its name and figures; "" if no fault is known."""
         return checks.signs_of(self.run, self.checks)
 
+    def signed(self, peer: str, mark: str = "") -> str:
+        """Return a peer's name, with a mark and its signs."""
+        return f"{peer} {mark}{self.signs[peer]}".strip()
+
     def explained(self, text: str) -> list[tuple[str, str]]:
         """(sign, meaning) of the signs in this text."""
         return checks.explained(self.checks, text)
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section. `parts` returns no part if the run has nothing for it, and one per suite if it covers several."""
-
-    parts: Callable[[Context], Sequence[Part]]

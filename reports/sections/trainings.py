@@ -1,73 +1,183 @@
-"""What the sections on trainings share: the cells of a figure that a training needs to reach its target, and curves."""
+"""What a replay buffer changes in trainings: how long Ape-X takes to its target, and what another library's learner
+gains."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from reports import plots
-from reports.figures.formatting import Scale
-from reports.figures.ratios import figure_of
-from reports.figures.trainings import Trainings
+from reports.figures.formatting import NOTHING, Scale, interval, number, scale_of
+from reports.figures.ratios import Ratio, figure_of
 from reports.plots import Picture
-from reports.rendering import worded
-from reports.sections.section import Context
-from reports.tables.cells import Cell, MatrixTable, speed_cell, without_figure
-from reports.tables.troubles import number_of
-from results.jobs import has_figure
+from reports.sections.section import Context, Part
+from reports.trainings import NEEDED, RELATIVE_SPEED, SOLVED, Task, tasks_of
+from results.jobs import Job, has_figure
+from results.statistics import detectable, holm, least_p, p_equal
+from results.suites import SUITES, Suite
+from results.verdicts import ENOUGH
 
-said = partial(worded, "trainings_notes.j2")
-
-
-@dataclass(frozen=True)
-class TaskPart:
-    """What a page shows of one task."""
-
-    title: str
-    table: MatrixTable
-    notes: Sequence[str]
-    picture: Picture | None
-    faults: Sequence[str] = ()
-    solved: Sequence[tuple[str, str]] = ()  # peer, "5 of 5"
-
-
-def needed_cell(context: Context, task: Trainings, name: str, peer: str, scale: Scale) -> Cell | None:
-    """Return the cell of what a training needed to reach the target."""
-    record, reached, marks = task.jobs[name].cells.get(peer), task.reached(name), context.signs[peer]
-    if record is None:
-        return None
-    if not has_figure(record):
-        return without_figure(record, marks, context.troubles)
-    if peer not in task.solved:
-        return Cell(peer, marks, status=said("unknown"))
-    if peer not in reached.cells:
-        least = min(each.value for each in record.samples)
-        return Cell(peer, marks, status=said("not_reached", least=scale.number(least), unit=scale.unit))
-    cell = speed_cell(reached, peer, task.reference, context.troubles, marks, scale)
-    if cell is None:
-        return None
-    some = "" if task.is_complete(peer) else said("some", count=task.count(peer))
-    return replace(
-        cell,
-        interval=f"{cell.interval} {some}".strip(),
-        trouble=number_of(record, context.troubles),
-        fastest=peer == task.fastest(name),
-    )
+ALPHA = 0.05
+#: suite -> benchmark -> its column
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "learning": {"seconds": "time", "transitions": "transitions", "steps": "learner steps"},
+    "learners": {
+        "steps": "speed of the training",
+        RELATIVE_SPEED: "relative speed, in turns",
+        "in_buffer": "in the buffer",
+        "memory": "memory",
+        "needed": "steps to the target",
+    },
+}
+#: suite -> what the curves of its scores are over
+ALONG = {"learning": "seconds", "learners": "steps of the environment"}
+#: The tables of docs/sb3.md.
+SPEED_COLUMNS = ("training", "buffer", "B per transition (times as small)", "% of the time in it", "relative speed")
+OUTCOME_COLUMNS = ("training", "buffer", "reached the target", "after so many steps", "mean return at the end")
 
 
-def curves(context: Context, task: Trainings, title: str, kind: str, along: str, last: float) -> Picture | None:
-    """Draw the scores up to the first moment that is not before `last`."""
+def parts(context: Context) -> Iterator[Part]:
+    for suite in (SUITES["learning"], SUITES["learners"]):
+        tasks = _tasks(context, suite)
+        if tasks:
+            drawn = [(task, _curves(context, task)) for task in tasks]
+            shown = {
+                peer for task in tasks for job in (*task.jobs.values(), *task.scores.values()) for peer in job.cells
+            }
+            values = {
+                "suite": suite,
+                "arms": [peer for peer in context.run.peers if peer.name in shown],
+                "tasks": [(task, *_table(context, task), picture) for task, picture in drawn],
+                "enough": ENOUGH,
+            }
+            pictures = [picture for _, picture in drawn if picture]
+            yield Part("trainings", suite.name, suite.title, values, pictures)
+
+
+def _tasks(context: Context, suite: Suite) -> list[Task]:
+    return tasks_of(context.jobs_of(suite), context.reference(suite))
+
+
+def _table(context: Context, task: Task) -> tuple[list[str], list[list[str]]]:
+    """Return the columns of a task's table, and its rows of peers."""
+    names = {name: title for name, title in COLUMNS[task.suite].items() if name in task.jobs}
+    final = task.final if task.steps else None  # one that ends at its target has no last score of its own
+    jobs = [*(task.jobs[name] for name in names), *([final] if final else [])]
+    peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for job in jobs)]
+    columns: dict[str, Mapping[str, str]] = {}
+    if SOLVED in task.jobs:
+        columns["reached the target"] = {peer: task.count(peer) for peer in peers}
+    for name, title in names.items():
+        columns[f"{title}, {scale_of(task.jobs[name]).unit}"] = {peer: _needed(task, name, peer) for peer in peers}
+    if final:
+        columns["last score"] = {peer: _figure(final, peer) for peer in peers}
+        columns |= _tested(task, final)
+    if task.twins:
+        told = dict.fromkeys(task.twins, "as the reference") | {
+            peer: f"differ with seed {', '.join(map(str, seeds))}" for peer, seeds in task.twins.items() if seeds
+        }
+        columns["final weights"] = told
+    rows = [[context.signed(peer), *(cells.get(peer, "") for cells in columns.values())] for peer in peers]
+    return ["buffer", *columns], rows
+
+
+def _figure(job: Job, peer: str, scale: Scale | None = None) -> str:
+    record, scale = job.cells.get(peer), scale or scale_of(job)
+    if record is None or not has_figure(record):
+        return record.status.replace("_", " ") if record else NOTHING
+    figure = figure_of(record)
+    return f"{scale.of(figure)} {interval(figure, scale.factor)}"
+
+
+def _needed(task: Task, name: str, peer: str) -> str:
+    """Return a figure with its ratio to the reference. Where a training never reached the target, what it took is a
+    lower bound."""
+    job = task.jobs[name]
+    record = job.shown.get(peer)
+    if record and name in NEEDED[task.suite]:
+        if peer not in task.solved:
+            return "not known"
+        if peer not in task.reached(name).cells:
+            return f"> {scale_of(job).number(min(each.value for each in record.samples))}"
+        job = task.reached(name)
+    ratio = None if name == RELATIVE_SPEED else task.ratio(name, peer)
+    return "; ".join(filter(None, [_figure(job, peer, scale_of(task.jobs[name])), ratio.words if ratio else ""]))
+
+
+def _tested(task: Task, final: Job) -> dict[str, Mapping[str, str]]:
+    """Return for each buffer the p-value of its last scores, compared with the reference's, and the difference that the
+    test would find four times in five. A buffer that draws the reference's rows is not tested."""
+    values = {peer: [sample.value for sample in record.samples] for peer, record in final.shown.items()}
+    theirs = values.pop(task.reference or "", [])
+    tested = {
+        peer: mine
+        for peer, mine in values.items()
+        if theirs and peer not in task.twins and least_p(len(mine), len(theirs)) <= ALPHA
+    }
+    if not tested:
+        return {}
+    corrected = holm([p_equal(mine, theirs) for mine in tested.values()])
+    return {
+        "p": {peer: number(p, 2) for peer, p in zip(tested, corrected, strict=True)},
+        "would find": {peer: number(detectable(mine, theirs), 2) for peer, mine in tested.items()},
+    }
+
+
+def _curves(context: Context, task: Task) -> Picture | None:
+    """Draw the scores up to the last training's end."""
+    ended = task.jobs["seconds"].shown.values() if "seconds" in task.jobs else ()
+    last = max((sample.value for record in ended for sample in record.samples), default=math.inf)
     moments = sorted(task.scores)
-    shown = moments[: 1 + sum(moment < last for moment in moments)]
-    jobs = {moment: task.scores[moment] for moment in shown}
-    names = [peer.name for peer in context.run.peers if any(peer.name in job.shown for job in jobs.values())]
+    moments = moments[: 1 + sum(moment < last for moment in moments)]
+    names = [peer.name for peer in context.run.peers if any(peer.name in task.scores[each].shown for each in moments)]
     if not names:
         return None
     look = plots.looks([peer.name for peer in context.run.peers], names)
     lines = {
-        peer: {moment: figure_of(job.shown[peer]) for moment, job in jobs.items() if peer in job.shown}
+        peer: {each: figure_of(job.shown[peer]) for each in moments if peer in (job := task.scores[each]).shown}
         for peer in names
     }
-    draw = partial(plots.curves, title, lines, "mean return", along, task.target, look)
-    return plots.draw(f"{kind}: {title}", draw)
+    draw = partial(plots.curves, task.name, lines, "mean return", ALONG[task.suite], task.target, look)
+    return plots.draw(f"{task.suite}: {task.name}", draw)
+
+
+def speed_rows(context: Context) -> Iterator[Sequence[str]]:
+    """Yield the rows of `SPEED_COLUMNS`: what each buffer changes in all trainings with another library's learner."""
+    for task in _tasks(context, SUITES["learners"]):
+        for place, peer in enumerate(
+            _reference_first(task, (peer for job in task.jobs.values() for peer in job.shown))
+        ):
+            ratio = task.ratio("memory", peer) if "memory" in task.jobs else None
+            memory = " ".join(filter(None, [_value(task, "memory", peer), f"({ratio.text})" if ratio else ""]))
+            yield "" if place else task.name, peer, memory, _value(task, "in_buffer", peer), _speed(task, peer)
+
+
+def outcome_rows(context: Context) -> Iterator[Sequence[str]]:
+    """Yield the rows of `OUTCOME_COLUMNS`: the trainings with a target."""
+    for task in _tasks(context, SUITES["learners"]):
+        if task.target is None or task.final is None or "needed" not in task.jobs:
+            continue
+        name = f"{task.name}, {task.steps:,} steps, target {task.target:g}"
+        for place, peer in enumerate(_reference_first(task, task.solved)):
+            reached = task.reached("needed").cells.get(peer)
+            needed = scale_of(task.jobs["needed"]).of(figure_of(reached)) if reached else ""
+            yield "" if place else name, peer, task.count(peer), needed, _figure(task.final, peer)
+
+
+def _reference_first(task: Task, peers: Iterable[str]) -> list[str]:
+    return sorted(dict.fromkeys(peers), key=lambda peer: peer != task.reference)
+
+
+def _value(task: Task, name: str, peer: str) -> str:
+    shown = task.jobs[name].shown if name in task.jobs else {}
+    return scale_of(task.jobs[name]).of(figure_of(shown[peer])) if peer in shown else ""
+
+
+def _speed(task: Task, peer: str) -> str:
+    """Return the relative speed: from trainings that took turns, or, without those, that followed each other."""
+    if RELATIVE_SPEED in task.jobs and task.jobs[RELATIVE_SPEED].shown:
+        record = task.jobs[RELATIVE_SPEED].shown.get(peer)
+        return Ratio(figure_of(record)).words if record else ""
+    ratio = task.ratio("steps", peer) if "steps" in task.jobs else None
+    return ratio.words if ratio else ""

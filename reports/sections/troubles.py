@@ -1,52 +1,32 @@
-"""Missing figures, and why they are missing; processes and segments that launches left behind."""
+"""What was found about peers; missing figures, and why; processes and segments that launches left behind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from reports.rendering import worded
-from reports.sections.section import Context, Part, Section
+from reports.commands import narrowed
+from reports.sections.section import Context, Part
 from reports.tables.troubles import Trouble
 from results import Run
 from results.jobs import is_finding
 
 
-@dataclass(frozen=True)
-class Troubles:
-    run: Run
-    measured: int  # cells with a result
-    left_out: int
-    without_figure: int
-    unrecorded: int
-    troubles: Sequence[Trouble]
-
-    @property
-    def summary(self) -> str:
-        return worded(
-            "troubles_notes.j2",
-            "summary",
-            measured=self.measured,
-            declared=self.run.declared,
-            is_empty=not (self.run.records or self.troubles),
-            left_out=self.left_out,
-            troubles=self.troubles,
-            without_figure=self.without_figure,
-        )
-
-
-def parts(context: Context) -> list[Part]:
+def parts(context: Context) -> Iterator[Part]:
     run = context.run
+    findings = [trouble for trouble in context.troubles if trouble.is_finding]
     troubles = [trouble for trouble in context.troubles if not trouble.is_finding]
-    body = Troubles(
-        run=run,
-        measured=measured(run),
-        left_out=sum(record.status == "left_out" for record in run.records),
-        without_figure=sum(len(trouble.records) for trouble in troubles),
-        unrecorded=max(0, run.declared - len(run.records)),
-        troubles=troubles,
-    )
-    return [Part("troubles", "troubles", "Missing figures", body)]
+    if findings:
+        commands = {trouble.number: _command(run, trouble) for trouble in findings}
+        yield Part("found", "found", "What was found", {"findings": findings, "commands": commands})
+    values = {
+        "run": run,
+        "measured": measured(run),
+        "left_out": sum(record.status == "left_out" for record in run.records),
+        "without_figure": sum(len(trouble.records) for trouble in troubles),
+        "unrecorded": max(0, run.declared - len(run.records)),
+        "troubles": troubles,
+    }
+    yield Part("troubles", "troubles", "Missing figures", values)
 
 
 def measured(run: Run) -> int:
@@ -54,4 +34,8 @@ def measured(run: Run) -> int:
     return sum(record.ok or is_finding(record) for record in run.records)
 
 
-SECTION = Section(parts)
+def _command(run: Run, trouble: Trouble) -> str:
+    """Return the command in the trouble's reason, or else the one that measures its suites again; "" for the gate."""
+    if trouble.command or run.kind != "bench":
+        return trouble.command
+    return narrowed(run.command, trouble.peer, list(dict.fromkeys(record.suite for record in trouble.records)))

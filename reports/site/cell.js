@@ -14,7 +14,7 @@ function cellPanel(data, state, offer) {
   if (cell?.seen) facts.push([data.words.seen, cell.seen]);
   if (peer.fault) facts.push([data.words.safety, peer.fault]);
   if (peer.breach) facts.push([data.words.contract, peer.breach]);
-  if (peer.keeps !== "never") facts.push(["&", data.words.keepsAbout]);
+  if (peer.keeps !== "never") facts.push(["†", data.words.keepsAbout]);
   if (run.command) facts.push([data.words.again, make("code", {}, run.command.replace("<peer>", name).replace("<suite>", job.suite))]);
   const close = make("button", { type: "button", className: "close" }, data.words.close);
   const panel = make("section", { className: "panel" }, close, make("h2", {}, `${name} ${peer.version}: ${label}, ${job.workload}`));
@@ -23,7 +23,10 @@ function cellPanel(data, state, offer) {
     facts.unshift([data.words.figure, `${number(own.value / scale.factor)} ${scale.unit}, ${spread(own, scale.factor)}`]);
     const reference = job.cells.get(state.reference);
     const found = reference && !isCheck(data, state) && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewestCalls) : null;
-    if (found && name !== state.reference) facts.splice(1, 0, [`${data.words.ratioTo} ${state.reference}`, `${found.isBound ? ">" : ""}${number(shown(found), 3)}, ${spread(found, 1)}`]);
+    if (found && name !== state.reference) {
+      facts.splice(1, 0, [`${data.words.ratioTo} ${state.reference}`, `${found.isBound ? ">" : ""}${number(shown(found), 3)}, ${spread(found, 1)}`]);
+      if (found.launches >= 3 && !found.isBound) facts.splice(2, 0, [data.words.another, spread(ofAnotherRun(found), 1)]);
+    }
     const compared = [name, ...(reference && name !== state.reference ? [state.reference] : [])].map((each) => [each, job.cells.get(each)]);
     panel.append(dots(compared, job));
   }

@@ -10,9 +10,9 @@ from typing import Any
 
 from reports.checks import conformance
 from reports.checks.integrity import safety_of
+from reports.commands import narrowed
 from reports.figures.peers import without_evidence
 from reports.sections import context_of
-from reports.sections.again import narrowed
 from reports.sections.section import Context
 from results import Peer, Record, Run
 from results.jobs import Job

@@ -23,7 +23,7 @@ function cellOf(data, state, job, peer, scale) {
     const said = cell.seen ? cell.seen.split(": ")[0] : cell.status === "ok" ? data.words.passed : cell.status;
     return { text: (cell.hazard ? "! " : "") + said, css: cell.status === "ok" ? "said" : "said fault", about: cell.seen || cell.reason || cell.status };
   }
-  const own = figure([...cell.samples.values()]), mark = cell.status === "ok" ? "" : "*";
+  const own = figure([...cell.samples.values()]), mark = cell.status === "ok" ? "" : "¶";
   const amount = `${number(own.value / scale.factor)} ${scale.unit}, ${spread(own, scale.factor)}`;
   const reference = job.cells.get(state.reference);
   const found = reference && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewestCalls) : null;
@@ -120,7 +120,7 @@ function heatTable(data, state, offer, act) {
     }));
   const body = rows.map(({ peer, cells, typical, jobs }) => {
     const name = make("th", { scope: "row", className: "peer", title: peer.usage }, peer.name);
-    if (peer.keeps !== "never") name.append(make("small", { title: data.words.keepsAbout }, " &"));
+    if (peer.keeps !== "never") name.append(make("small", { title: data.words.keepsAbout }, " †"));
     const row = make("tr", { className: peer.library === "cpprb_impl" ? "ours" : "" }, name,
       make("td", { className: `check ${peer.safety === "unsafe" ? "fault" : ""}`, title: peer.fault }, data.words.safetyOf[peer.safety]),
       make("td", { className: `check ${peer.contract === "broken" ? "fault" : ""}`, title: peer.breach }, data.words.contractOf[peer.contract]),

@@ -82,7 +82,3 @@ def _cells(run: Run, peer: str, records: Sequence[Record], labels: Mapping[int, 
     if len(records) == all_of_it and all_of_it > 1:
         return f"all {all_of_it} cells"
     return listed([labels[id(record)] for record in records], most=12)
-
-
-def number_of(record: Record, troubles: Sequence[Trouble]) -> int | None:
-    return next((trouble.number for trouble in troubles if record in trouble.records), None)

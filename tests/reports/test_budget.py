@@ -1,6 +1,5 @@
 """A cell that the time budget left out is no other peer's win and no passed check; the page says so in one line."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -8,13 +7,9 @@ import pytest
 from reports.answer.heatmap import heat_map
 from reports.answer.sentences import sentences
 from reports.build import build
-from reports.figures.ranking import answers_of, standings
 from reports.page import page_of
-from reports.rendering import _breakable
-from reports.sections import context_of
-from reports.sections.features import feature_tables
+from reports.sections import context_of, features
 from reports.tables import notes
-from results.suites import SUITES
 
 from .synthetic_runs import add_integrity, throughput_run
 from .synthetic_use import SHARED, add_shared, use_run
@@ -74,14 +69,6 @@ def test_a_job_of_the_leader_alone_is_no_win_either():
     )
 
 
-def test_the_table_of_standings_counts_jobs_without_a_rival_apart():
-    run = leave_out(throughput_run(peers=("cpprb_impl", "cpprb")), peer="cpprb", benchmark="add")
-    context = context_of(run)
-    jobs, reference = context.jobs, context.reference(SUITES["throughput"])
-    ours, theirs = standings(run, jobs, answers_of(run, jobs, reference), reference)
-    assert (ours.jobs, ours.fastest + theirs.fastest, ours.alone, theirs.alone) == (6, 4, 2, 0)
-
-
 def test_a_tie_is_no_win():
     told = said(throughput_run())["One process, small rows"]
     assert told.startswith("among the buffers that copy what they add, cpprb_impl is clearly the fastest at 5 of")
@@ -99,8 +86,8 @@ def test_a_run_with_too_few_launches_says_how_many_minutes_allow_more(blocks, mi
     run = throughput_run(blocks=blocks)
     run.minutes = minutes
     run.finish()
-    told = page_of(run)["left_out"]
-    assert hint in told and ("MINUTES" in told) is bool(hint)
+    told = page_of(run).markdown
+    assert hint in told and ("MINUTES=" in told) is bool(hint)
     assert ("For 6 jobs, the run could not tell which peer is fastest." in told) is bool(hint)
 
 
@@ -151,13 +138,9 @@ def test_a_variant_is_no_evidence_of_what_its_library_does():
     run = throughput_run(blocks=1)
     add_shared(run, blocks=1)
     add_integrity(run)
-    facts = {
-        peer: values[place].evidence
-        for table in feature_tables(run, [])
-        for place, peer in enumerate(table.peers)
-        for name, values in table.rows
-        if name == "across processes"
-    }
+    (part,) = features.parts(context_of(run))
+    at = part.values["columns"].index("across processes")
+    facts = {row[0]: row[at] for row in part.values["rows"]}
     assert "seen in this run" not in facts["cpprb_impl"]
     assert "seen in this run: integrity, torn" in facts["cpprb_impl[lock=buffer]"]
 
@@ -210,7 +193,6 @@ def test_numbers_agree_with_their_nouns(pages):
     assert "This run has 1 launch per cell." in markdown
     assert "took 1 minute of its 1-minute budget." in markdown
     assert "no launch" not in markdown and "left_out" not in markdown
-    assert "Evidence:" not in markdown
 
 
 def add_integrity_of_two(run):
@@ -239,23 +221,6 @@ def test_a_mark_has_one_meaning_on_the_page_and_in_its_picture():
             assert meaning == notes.MEANINGS[mark]
     below = dict(notes.footnotes(run, context.jobs))
     assert {"†", "¶"} <= below.keys() and all(text.startswith(notes.MEANINGS[mark]) for mark, text in below.items())
-
-
-def test_names_break_only_between_their_parts(pages):
-    run = throughput_run(blocks=1)
-    add_shared(run, blocks=1)
-    html = pages(run)[0]
-    assert '<th scope="row">cpprb_<wbr>impl<wbr>[lock=none]' in html
-    assert _breakable("a<b[TwoWords]") == "a&lt;b<wbr>[Two<wbr>Words]"
-    assert "overflow-wrap: anywhere" not in re.search(r"\.heat tbody th \{[^}]*\}", html)[0]
-
-
-def test_a_long_figure_fits_its_cell(pages):
-    run = throughput_run(peers=("cpprb", "baselines-style"), blocks=1)
-    for record in run.records:
-        if record.peer == "baselines-style" and record.benchmark == "add":
-            record.samples[:] = [type(each)(each.block, each.value * 1e4) for each in record.samples]
-    assert re.search(r'<td class="worse-4 long[^>]*>~0\.00\d†</td>', pages(run)[0])
 
 
 @pytest.mark.parametrize(("profile", "command", "is_said"), [

@@ -36,7 +36,7 @@ def pages(large, tmp_path_factory):
 class Page(HTMLParser):
     """Collects what a browser would load, and checks that tags close in order."""
 
-    VOID = frozenset(["meta", "link", "br", "img", "path", "use", "wbr", "input"])
+    VOID = frozenset(["meta", "link", "br", "img", "path", "use", "wbr", "input", "source"])
 
     def __init__(self, text):
         super().__init__()
@@ -71,7 +71,7 @@ def columns(line):
 def test_the_page_loads_nothing(pages):
     page = Page(pages[0])
     assert page.open == []
-    assert {load for load in page.loads if not load.startswith("#")} == {"data:,"}
+    assert all(load.startswith(("#", "data:")) for load in page.loads)
     assert "@import" not in pages[0]
     assert "<script src" not in pages[0]
     assert set(re.findall(r"url\((.)", pages[0])) <= {"#"}
@@ -137,16 +137,15 @@ def test_the_answer_comes_first(pages):
         "## Which peer is fastest",
         "## Ape-X",
         "## What was found",
-        "## What each peer",
         "## Missing figures",
+        "## What each peer",
         "## How it was",
-        "## Reproduce this run",
+        "### Measure it again",
     ]
     places = [pages[1].index(f"\n{heading}") for heading in order]
     assert places == sorted(places)
     row = next(line for line in pages[1].splitlines() if line.startswith("| CartPole-v1 | sample 32 |"))
-    assert "**cpprb_impl**" in row
-    assert "clear (5 of 5 blocks)" in row
+    assert "**cpprb_impl**" in row and "clear (5 of 5 blocks)" in row
 
 
 def test_a_failed_cell_is_never_a_zero(pages):

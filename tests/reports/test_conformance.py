@@ -59,7 +59,7 @@ def test_each_word_stands_in_its_table(pages):
     assert told[where, "rllib ◊", late] == "skipped"
     found = pages[1].split("\n## What was found")[1].split("\n## ")[0]
     assert "| 1 | rllib | wrong: round_trip: changed" in found
-    assert "`.venv/bin/python -m suites.conformance --peer=rllib`" in found
+    assert "<code>.venv/bin/python -m suites.conformance --peer=rllib</code>" in found
 
 
 def test_an_observation_cannot_change_the_page(pages):

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from reports.answer.heatmap import heat_map
+from reports.answer.heatmap import heat_map, shade_of
 from reports.answer.heatmap_svg import PAGES, picture
 from reports.answer.sentences import sentences
 from reports.answer.shades import DARK, LIGHT
 from reports.figures.formatting import NOTHING
+from reports.figures.ratios import Ratio
 from reports.sections import context_of
+from results.statistics import Figure
 
 from .synthetic_runs import add_apex_job, empty_run, throughput_run
 from .synthetic_use import add_shared, use_run
@@ -42,10 +44,10 @@ def test_peers_are_rows_and_jobs_columns_by_workload(run):
         "step, 10⁵ rows", "step, 10⁶ rows", "add 1", "add 100", "sample 32", "sample, 8 held", "sample beside work",
         "cycle 32", "add 1", "sample 32", "sample 256", "cycle 32", "add 100", "cycle 256",
     ]  # fmt: skip
-    assert [name for name, _, _ in found.groups] == ["CartPole-v1, 46 B", "ALE/Seaquest-v5, 55.1 KiB"]
+    assert list(found.groups) == ["CartPole-v1, 46 B", "ALE/Seaquest-v5, 55.1 KiB"]
     shared = table(run, "Many processes")
     assert shared.reference == "cpprb[MP]"
-    assert [name for name, _, _ in shared.groups] == ["Ape-X, 4 explorers", "empty loops, 8 explorers"]
+    assert list(shared.groups) == ["Ape-X, 4 explorers", "empty loops, 8 explorers"]
 
 
 def test_batches_of_a_users_own_rows_have_their_columns():
@@ -74,14 +76,13 @@ def test_cells_are_ratios_with_marks_bounds_and_colours(run):
     assert next(row for row in shared.rows if row.peer == "cpprb[MP]").marks == "✗"
 
 
-def test_a_cell_without_a_figure_is_hatched_and_says_why(run):
+def test_a_cell_without_a_figure_is_hatched():
     changed = use_run(blocks=1)
     for record in changed.records:
         if (record.peer, record.benchmark) == ("rllib", "sample_held"):
             record.samples, record.status = [], "left_out"
     missing = cell(table(changed), "rllib", "sample, 8 held")
     assert (missing.text, missing.css) == (NOTHING, "none")
-    assert "left out" in missing.about
 
 
 def test_a_withdrawn_figure_is_not_in_it():
@@ -194,3 +195,17 @@ def test_what_was_not_measured_is_left_out():
     shared.records.clear()
     add_shared(shared)
     assert [each.title for each in heat_map(context_of(shared)).tables] == ["Many processes"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "shade"),
+    [
+        (Figure(1.3, 1.2, 1.5, 5), 1),
+        (Figure(1.3, 0.9, 1.5, 5), 0),
+        (Figure(1.05, 1.04, 1.06, 5), 0),
+        (Figure(0.4, 0.3, 0.5, 3), -2),
+        (Figure(1.3, 0.9, 1.5, 2), 1),  # two launches have no interval
+    ],
+)
+def test_a_shade_tells_no_difference_that_the_interval_does_not(figure, shade):
+    assert shade_of(Ratio(figure)) == shade

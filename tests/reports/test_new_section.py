@@ -1,4 +1,4 @@
-"""A new section is one module, its templates, and one line in the list; the page that loops over it knows no suite."""
+"""A new section is one module, its template, and one line in the list; the page that loops over it knows no suite."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 #: What loops over the sections: adding one must not need a change here.
 WITHOUT_SUITES = ("page.py", "build.py", "tables", "figures", "plots", "templates")
 MODULE = """
-from reports.sections.section import Context, Part, Section
+from reports.sections.section import Context, Part
 from results.suites import SUITES
 
 SUITE = SUITES["endurance"]
@@ -29,10 +29,7 @@ SUITE = SUITES["endurance"]
 
 def parts(context: Context) -> list[Part]:
     jobs = context.jobs_of(SUITE)
-    return [Part("endurance", "endurance", SUITE.title, jobs)] if jobs else []
-
-
-SECTION = Section(parts)
+    return [Part("endurance", "endurance", SUITE.title, {"jobs": jobs})] if jobs else []
 """
 TOLD = """
 [endurance]
@@ -42,11 +39,7 @@ kind = "amounts"
 [endurance.labels]
 pss = "bytes after {hours} hours"
 """
-TEMPLATES = {
-    "html": '<section id="endurance">\n<h2>Endurance test</h2>\n{% for job in part %}\n<p>{{ job.label }}</p>\n'
-    "{% endfor %}\n</section>\n",
-    "md": "## Endurance test\n\n{% for job in part %}\n- {{ job.label }}\n{% endfor %}\n\n",
-}
+TEMPLATE = "## Endurance test\n\n{% for job in jobs %}\n- {{ job.label }}\n{% endfor %}\n"
 
 
 @pytest.fixture
@@ -56,13 +49,12 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def test_a_new_section_touches_five_files(checkout):
+def test_a_new_section_touches_four_files(checkout):
     sections = checkout / "reports" / "sections"
     (sections / "endurance.py").write_text(MODULE, encoding="utf-8")
-    for kind, template in TEMPLATES.items():
-        (sections / f"endurance.{kind}.j2").write_text(template, encoding="utf-8")
+    (sections / "endurance.md.j2").write_text(TEMPLATE, encoding="utf-8")
     names = sections / "__init__.py"
-    names.write_text(names.read_text(encoding="utf-8").replace('    "method",\n', '    "endurance",\n    "method",\n'))
+    names.write_text(names.read_text(encoding="utf-8").replace('"method")', '"endurance", "method")'))
     with (checkout / "results" / "suites.toml").open("a", encoding="utf-8") as suites:
         suites.write(TOLD)
     run = throughput_run(peers=("cpprb",), blocks=1)
@@ -73,24 +65,17 @@ def test_a_new_section_touches_five_files(checkout):
     save(checkout / "run.json", run)
     command = [sys.executable, "-m", "reports.build", "run.json", "--out", "out"]
     subprocess.run(command, cwd=checkout, env=dict(os.environ, PYTHONPATH=str(checkout)), check=True, timeout=200)
-    html, markdown = ((checkout / "out" / f"report.{kind}").read_text(encoding="utf-8") for kind in TEMPLATES)
-    assert '<a href="#endurance">Endurance test</a>' in html and "<p>bytes after 3 hours</p>" in html
+    html, markdown = ((checkout / "out" / f"report.{kind}").read_text(encoding="utf-8") for kind in ("html", "md"))
+    assert '<a href="#endurance">Endurance test</a>' in html and "<li>bytes after 3 hours</li>" in html
     assert "## Endurance test\n\n- bytes after 3 hours" in markdown
     assert "pss" not in markdown.split("\n## Endurance test")[0]  # it has a section of its own, and no say elsewhere
 
 
-def test_every_listed_section_has_its_templates():
-    assert len(NAMES) == len(set(NAMES)) == len(SECTIONS)
+def test_every_module_of_a_section_is_listed_and_has_a_template():
     folder = CHECKOUT / "reports" / "sections"
-    modules = {path.stem for path in folder.glob("*.py")} - {
-        "__init__",
-        "learners_notes",
-        "section",
-        "trainings",
-    }
-    assert modules == set(NAMES)
-    for template in folder.glob("*.html.j2"):
-        assert template.with_name(template.name.replace(".html.", ".md.")).exists()
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__", "section"} == set(NAMES)
+    assert len(NAMES) == len(set(NAMES)) == len(SECTIONS)
+    assert all((folder / f"{name}.md.j2").exists() for name in NAMES)
 
 
 def test_what_loops_over_the_sections_names_no_suite():

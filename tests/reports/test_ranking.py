@@ -6,15 +6,14 @@ import random
 import pytest
 
 from reports.answer.sentences import sentences
-from reports.figures.ranking import answers_of, standings
+from reports.figures.ranking import answers_of
 from reports.sections import context_of
-from reports.tables.cells import scale_of, speed_cell
 from results import Sample
 from results.jobs import jobs_of
 from results.suites import SUITES, suite_of
 from results.verdicts import library_of
 
-from .synthetic_runs import JOBS, add_apex, empty_run, throughput_cell, throughput_run
+from .synthetic_runs import add_apex, empty_run, throughput_cell, throughput_run
 
 
 def answers(run, suite="throughput"):
@@ -149,35 +148,6 @@ def test_without_the_reference_ratios_are_to_the_first_peer():
     assert context_of(empty_run()).reference(SUITES["throughput"]) is None
 
 
-def test_standings_count_what_the_answers_say():
-    run = throughput_run()
-    jobs, found, reference = answers(run)
-    rows = {row.peer: row for row in standings(run, jobs, found, reference)}
-    assert sum(row.fastest for row in rows.values()) == len(JOBS)
-    assert (rows["baselines-style"].fastest, rows["baselines-style"].fastest_copying) == (1, 0)
-    assert sum(row.fastest_copying for row in rows.values()) == len(JOBS)
-    assert rows["cpprb"].typical is None
-    assert rows["reverb"].slower == len(JOBS)
-    assert rows["cpprb_impl"].typical == pytest.approx(1.7, rel=0.1)
-    assert rows["cpprb_impl"].faster == len(JOBS) - 1
-
-
-@pytest.mark.parametrize(
-    ("launches", "ratio", "faster", "slower"),
-    [(5, 1.08, 0, 0), (4, 3.0, 0, 0), (5, 3.0, 1, 0), (5, 0.5, 0, 1), (5, 0.95, 0, 0)],
-)
-def test_standings_call_clear_only_what_the_legend_does(launches, ratio, faster, slower):
-    """At least 5 launches, and an interval of the ratio beyond 1.1 times."""
-    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=launches)
-    run.records = [record for record in run.records if (record.benchmark, record.params["batch"]) == ("sample", 32)]
-    for record in run.records:
-        value = 1.0 if record.peer == "cpprb_impl" else ratio
-        record.samples[:] = [dataclasses.replace(sample, value=value) for sample in record.samples]
-    jobs, found, reference = answers(run)
-    ours = standings(run, jobs, found, reference)[0]
-    assert (ours.faster, ours.slower) == (faster, slower)
-
-
 def test_a_job_at_which_no_peer_was_measured():
     run = throughput_run(peers=("cpprb",))
     for record in run.records[:1]:
@@ -204,13 +174,3 @@ def test_a_winner_that_its_runner_up_beats_within_blocks_is_too_close_to_call():
     (answer, *_) = answers_of(run, [job], "cpprb")
     assert answer.winner == "cpprb_impl" and answer.over_runner_up.value < 1
     assert answer.is_close and not answer.likely
-
-
-@pytest.mark.parametrize(("factor", "is_bold"), [(1.0, True), (1.09, True), (1.12, False)])
-def test_figures_within_10_percent_of_the_best_are_bold_alike(factor, is_bold):
-    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
-    job = next(job for job in jobs_of(run) if job.label == "sample 32")
-    for record, value in zip(job.cells.values(), (1.0, factor), strict=True):
-        record.samples[:] = [Sample(0, value)]
-    cells = [speed_cell(job, peer, None, [], "", scale_of(job)) for peer in job.cells]
-    assert [cell.fastest for cell in cells] == [True, is_bold]

@@ -82,7 +82,7 @@ def test_integrity_has_figures_and_a_sign_beside_each_unsafe_buffer(tmp_path):
     found = markdown.split("\n## What was found")[1].split("\n## ")[0]
     assert (
         "| cpprb[MP] | wrong: 12 of 480,000 rows read were torn | torn rows on certified | "
-        "`.venv/bin/python -m suites.integrity --peer='cpprb[MP]' --seed=7`" in found
+        "<code>.venv/bin/python -m suites.integrity --peer='cpprb[MP]' --seed=7</code>" in found
     )
     # Beside speeds of many processes and of one.
     assert ("Sharing: CartPole-v1", "cpprb[MP] ✗", "add 1 from N=4, rows/s") in told
@@ -123,10 +123,11 @@ def test_a_count_has_no_ratio(tmp_path):
 @pytest.mark.usefixtures("without_pictures")
 def test_doing_it_again_makes_the_environments_of_its_peers(tmp_path):
     run = throughput_run(blocks=1)
-    assert f"\nmake setup PROFILE={run.profile}\n" in build(run, tmp_path)[1].read_text(encoding="utf-8")
+    assert f"\n    make setup PROFILE={run.profile}\n" in build(run, tmp_path)[1].read_text(encoding="utf-8")
     run.command = "python -m suites.run --profile tiny --peers 'torchrl[naive],cpprb' --out x.json"
     page = build(run, tmp_path)[1].read_text(encoding="utf-8")
-    assert f"\nmake setup PROFILE={run.profile} PEERS='torchrl[naive],cpprb'\n.venv/bin/python -m suites.run" in page
+    setup = f"    make setup PROFILE={run.profile} PEERS='torchrl[naive],cpprb'"
+    assert f"\n{setup}\n    .venv/bin/python -m suites.run" in page
 
 
 def test_a_command_names_the_interpreter_of_its_peer():

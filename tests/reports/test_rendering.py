@@ -1,0 +1,45 @@
+"""Text of a record has no markup on a page, in Markdown as in HTML."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from markupsafe import Markup
+
+from reports.rendering import block, bold, code, code_in_cell, escaped, table, to_html
+
+PLACES = {
+    "line": lambda text: Markup(f"Before {escaped(text)} after"),
+    "cell": lambda text: table(["before", "after"], [["-", text]]),
+    "code": lambda text: Markup(f"Before {code(text)} after"),
+    "code in a cell": lambda text: table(["before", "after"], [["-", code_in_cell(text)]]),
+    "block": lambda text: Markup(f"Before\n\n{block(text)}\nafter"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "text",
+    ["<script>alert(1)</script>", "a | b", "*x* **y**", "__init__.py", "`code` ``", r"back\slash", "a\n```\n<b>"],
+)
+def test_a_text_is_shown_as_it_is_wherever_it_stands(text, place):
+    page = to_html(PLACES[place](text), {})
+    words = html.unescape(re.sub(r"</?(p|pre|code|div|table|thead|tbody|tr|th|td)( [^>]*)?>", " ", page)).split()
+    assert " ".join(text.split()) in " ".join(words)
+    assert "<script" not in page and "<b>" not in page and "<em>" not in page and "<strong>" not in page
+
+
+def test_columns_of_numbers_are_aligned_to_the_right():
+    rule = table(["name", "ratio", "empty"], [["a", "1.5 [1, 2]", ""], ["b", "~>20", None]]).splitlines()[1]
+    assert rule == "| --- | --: | --- |"
+
+
+def test_bold_text_keeps_what_is_in_it():
+    assert bold("a*b") == Markup(r"**a\*b**")
+
+
+def test_pictures_beside_each_other_are_one_group():
+    page = to_html("![one](a.png)\n![two](b.png)\n", {"a.png": Markup("<svg>1</svg>"), "b.png": Markup("<svg>2</svg>")})
+    assert page == '<div class="plots"><figure><svg>1</svg></figure><figure><svg>2</svg></figure></div>'

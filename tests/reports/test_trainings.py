@@ -1,0 +1,220 @@
+"""The section on trainings: until their target in Ape-X, and inside another library's learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reports.build import build
+from reports.figures.formatting import TIMES
+from reports.sections import context_of, trainings
+from results import Run
+from results.record import Sample
+from results.statistics import detectable, least_p, p_equal
+
+from .synthetic_runs import add_workload, empty_run
+
+REFERENCE = "stable-baselines3[training]"
+OURS, EXACT, PRIORITIZED = (f"ours[{name}]" for name in ("SB3", "exact", "PER"))
+SEEDS = 5
+TASK = {"task": "DQN on CartPole", "steps": 4_000, "episodes": 20}
+UNITS = {
+    "steps": ("steps/s", "higher"),
+    "in_buffer": ("% of the time", "lower"),
+    "memory": ("B/transition", "lower"),
+    "solved": ("of 1", "higher"),
+    "needed": ("steps", "lower"),
+    "score": ("mean return", "higher"),
+    "weights": ("CRC-32", "lower"),
+    "relative_speed": ("times", "higher"),
+}
+SPREAD = (-20.0, 10.0, 0.0, 15.0, -5.0)  # of scores over seeds
+SECONDS = {"cpprb_impl[lock=none]": 60.0, "cpprb[MP]": 90.0, "cpprb[PER behind one lock]": 200.0}
+
+
+def add(run: Run, benchmark: str, peer: str, values: Sequence[float], **params: object) -> None:
+    unit, better = UNITS[benchmark]
+    record = run.cell(
+        suite="learners", benchmark=benchmark, peer=peer, workload="CartPole-v1", unit=unit, better=better,
+        params={**TASK, **params},
+    )  # fmt: skip
+    for block, value in enumerate(values):
+        record.add_sample(block, value)
+
+
+def learners_run(
+    speeds: Mapping[str, float] | None = None,
+    scores: Mapping[str, float] | None = None,
+    needed: Mapping[str, Sequence[float | None]] | None = None,
+    seeds: int = SEEDS,
+    **target: float,
+) -> Run:
+    """Invented trainings. The scores of EXACT are the reference's; None is a training that missed the target."""
+    run = empty_run()
+    add_workload(run, "CartPole-v1")
+    for peer in (OURS, EXACT, PRIORITIZED, REFERENCE):
+        run.add_peer(peer, "1", f"how {peer} is used")
+        speed = (speeds or {}).get(peer, 1_000.0)
+        add(run, "steps", peer, [speed * (1 + 0.01 * block) for block in range(seeds)], **target)
+        add(run, "in_buffer", peer, [9.0 if peer == REFERENCE else 3.0] * seeds, **target)
+        add(run, "memory", peer, [56.0 if peer == REFERENCE else 28.0] * seeds, **target)
+        if target:
+            reached = (needed or {}).get(peer, [2_000.0] * SEEDS)[:seeds]
+            add(run, "solved", peer, [float(value is not None) for value in reached], **target)
+            add(run, "needed", peer, [4_000.0 if value is None else value for value in reached], **target)
+        last = (scores or {}).get(peer, 400.0)
+        for step in (2_000, 4_000):
+            noise = SPREAD if peer in (REFERENCE, EXACT) else SPREAD[::-1]
+            add(run, "score", peer, [last * step / 4_000 + each for each in noise[:seeds]], step=step, **target)
+    for peer in (REFERENCE, EXACT):
+        add(run, "weights", peer, (11.0, 12.0, 13.0, 14.0, 15.0)[:seeds], **target)
+    return run
+
+
+def apex_run(unsolved: str = "", solved_by: int = 0, seeds: int = SEEDS) -> Run:
+    """Invented trainings with Ape-X. With the buffer `unsolved`, only the first `solved_by` seeds reach the target."""
+    run = empty_run()
+    add_workload(run, "CartPole-v1")
+    for peer, seconds in SECONDS.items():
+        run.add_peer(peer, "1", "invented")
+        figures = {
+            ("solved", None): (1.0, "of 1"),
+            ("seconds", None): (seconds, "s"),
+            ("transitions", None): (1e5, "transitions"),
+            **{("score", second): (min(475.0, 475.0 * second / seconds), "mean return") for second in (60, 120, 180)},
+        }
+        for (benchmark, second), (value, unit) in figures.items():
+            params = {"target": 475.0, "explorers": 4} | ({"second": second} if second else {})
+            record = run.cell(
+                suite="learning", benchmark=benchmark, peer=peer, workload="CartPole-v1", unit=unit, params=params,
+                better="higher" if benchmark in ("solved", "score") else "lower",
+            )  # fmt: skip
+            for block in range(seeds):
+                missed = {"solved": 0.0, "seconds": 300.0} if peer == unsolved and block >= solved_by else {}
+                record.add_sample(block, missed.get(benchmark, value))
+    return run
+
+
+def cells(run: Run) -> dict[str, dict[str, str]]:
+    """Column -> peer -> its cell, of the only task."""
+    (part,) = trainings.parts(context_of(run))
+    ((_, columns, rows, _),) = part.values["tasks"]
+    return {column: {row[0]: row[place] for row in rows} for place, column in enumerate(columns)}
+
+
+def test_each_column_has_the_ratio_to_the_librarys_own_buffer():
+    found = cells(learners_run({OURS: 1_200.0}))
+    assert list(found) == [
+        "buffer", "speed of the training, steps/s", "in the buffer, % of the time", "memory, B/transition",
+        "last score", "p", "would find", "final weights",
+    ]  # fmt: skip
+    assert found["speed of the training, steps/s"][OURS] == f"1,220 [1,200, 1,250]; 1.20{TIMES} [1.20, 1.20]"
+    assert found["memory, B/transition"][OURS] == f"28.0 [28.0, 28.0]; 2.00{TIMES} [2.00, 2.00]"
+    assert found["memory, B/transition"][REFERENCE] == "56.0 [56.0, 56.0]"
+
+
+def test_a_speed_measured_in_turns_has_no_ratio_and_stands_in_the_docs():
+    run = learners_run({OURS: 1_200.0})
+    for peer, speed in ((OURS, 1.02), (REFERENCE, 1.0)):
+        add(run, "relative_speed", peer, [speed + 0.001 * block for block in range(SEEDS)], steps=1_000)
+    assert cells(run)["relative speed, in turns, times"][OURS] == "1.02 [1.02, 1.02]"
+    rows = {row[1]: row for row in trainings.speed_rows(context_of(run))}
+    assert rows[OURS] == ("", OURS, f"28.0 (2.00{TIMES})", "3.00", f"1.02{TIMES} [1.02, 1.02]")
+    assert rows[REFERENCE] == ("DQN on CartPole", REFERENCE, "56.0", "9.00", f"1.00{TIMES} [1.00, 1.00]")
+    assert rows[PRIORITIZED][-1] == ""
+
+
+def test_without_turns_the_docs_have_the_speed_of_trainings_that_followed_each_other():
+    rows = {row[1]: row for row in trainings.speed_rows(context_of(learners_run({OURS: 1_200.0})))}
+    assert (rows[OURS][-1], rows[REFERENCE][-1]) == (f"1.20{TIMES} [1.20, 1.20]", "")
+
+
+def test_identical_trainings_are_told_and_have_no_test():
+    found = cells(learners_run())
+    assert found["final weights"] == {REFERENCE: "", EXACT: "as the reference", OURS: "", PRIORITIZED: ""}
+    assert not found["p"][EXACT] and found["p"][OURS] == "1.0"
+
+
+@pytest.mark.parametrize("different", ["weights", "score"])
+def test_trainings_that_should_be_identical_and_are_not_are_a_fault_on_both_pages(different, tmp_path):
+    run = learners_run()
+    next(each for each in run.records if (each.peer, each.benchmark) == (EXACT, different)).samples[2] = Sample(2, 1.0)
+    assert cells(run)["final weights"][EXACT] == "differ with seed 2"
+    for page in build(run, tmp_path):
+        assert f"Fault: {EXACT} should draw the rows that {REFERENCE} draws" in page.read_text(encoding="utf-8")
+
+
+def test_other_returns_have_a_small_p_and_equal_ones_say_what_would_have_been_found():
+    found = cells(learners_run(scores={PRIORITIZED: 300.0}))
+    assert (found["p"][PRIORITIZED], found["p"][OURS], found["would find"][OURS]) == ("0.016", "1.0", "28")
+    assert "p" not in cells(learners_run(seeds=3))  # no difference could be significant
+
+
+def test_steps_to_the_target_count_the_trainings_that_reached_it():
+    found = cells(
+        learners_run(needed={OURS: [None] * SEEDS, PRIORITIZED: [1_000.0, None, 900.0, 1_100.0, 1_000.0]}, target=300.0)
+    )
+    assert found["reached the target"] == {REFERENCE: "5 of 5", EXACT: "5 of 5", OURS: "0 of 5", PRIORITIZED: "4 of 5"}
+    needed = found["steps to the target, steps"]
+    assert needed[OURS] == "> 4,000"
+    assert needed[PRIORITIZED] == f"1,000 [900, 1,100]; 2.00{TIMES} [1.82, 2.22]"
+
+
+def test_the_docs_tell_outcomes_of_trainings_with_a_target():
+    run = learners_run(needed={PRIORITIZED: [3_000.0, None, 1_000.0, None, None], OURS: [None] * SEEDS}, target=300.0)
+    rows = list(trainings.outcome_rows(context_of(run)))
+    assert rows[0] == ("DQN on CartPole, 4,000 steps, target 300", REFERENCE, "5 of 5", "2,000", "400 [380, 415]")
+    assert ("", PRIORITIZED, "2 of 5", "2,000", "400 [380, 415]") in rows
+    assert ("", OURS, "0 of 5", "", "400 [380, 415]") in rows
+    assert not list(trainings.outcome_rows(context_of(learners_run())))
+
+
+def test_times_of_ape_x_are_compared_over_the_seeds_that_both_solved():
+    found = cells(apex_run(unsolved="cpprb[PER behind one lock]", solved_by=2))
+    assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; 1.50{TIMES} [1.50, 1.50]"
+    assert found["time, s"]["cpprb[PER behind one lock]"] == f"200 range 200 to 200; ~0.45{TIMES} (range 0.45 to 0.45)"
+
+
+def test_ratios_to_a_reference_that_never_solved_are_bounds():
+    found = cells(apex_run(unsolved="cpprb[MP]"))
+    assert found["time, s"]["cpprb[MP]"] == "> 300"
+    assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; more than 5{TIMES}"
+
+
+def test_curves_end_when_the_last_training_has():
+    (part,) = trainings.parts(context_of(apex_run()))
+    assert len(part.pictures) == 1 and part.pictures[0].name == "learning: CartPole-v1"
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize(
+    "benchmarks", [set(UNITS) - {"score"}, {"score"}, {"solved"}, {"needed"}, {"weights"}, {"steps"}]
+)
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("peers", [{REFERENCE}, {OURS, EXACT}, {OURS, EXACT, PRIORITIZED, REFERENCE}])
+def test_records_that_are_partly_missing_still_give_a_page(benchmarks, drop, peers, tmp_path):
+    run = learners_run(seeds=2, target=300.0)
+    withdrawn = [record for record in run.records if record.benchmark in benchmarks and record.peer in peers]
+    if drop:
+        run.records[:] = [record for record in run.records if record not in withdrawn]
+    for record in withdrawn:
+        record.status, record.reason, record.invalidated_at = "invalidated", "counted twice", "fedcba9876543210"
+    _, markdown = build(run, tmp_path)
+    assert "## In other libraries' learners" in markdown.read_text(encoding="utf-8")
+
+
+def test_the_test_of_equality():
+    apart = [1.0, 2.0, 3.0, 4.0, 5.0], [11.0, 12.0, 13.0, 14.0, 15.0]
+    assert p_equal(*apart) == pytest.approx(2 / 252) == pytest.approx(least_p(5, 5))
+    assert p_equal([1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0]) == 1
+    assert least_p(3, 3) > 0.05 > least_p(4, 4)
+
+
+def test_the_difference_that_a_test_can_detect_is_one_that_students_test_detects():
+    random = np.random.default_rng(0)
+    least = detectable([-1.0, 1.0] * 3, [-1.0, 1.0] * 3)  # standard deviation: sqrt(6/5)
+    one, other = (random.normal(mean, np.sqrt(1.2), (20_000, 6)) for mean in (0.0, least))
+    assert np.mean(stats.ttest_ind(one, other, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.01)
