@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pandas as pd
 from results.record import Param, Run, load
 from results.statistics import confidence, rank
 from results.validation import BadRecord
-from results.verdicts import FEWEST_CALLS, REFERENCES
+from results.verdicts import FEWEST_CALLS, MATTERS, REFERENCES
 
 #: Columns that identify a job within a run: peers are compared within it.
 JOB = ["run", "suite", "benchmark", "workload", "params"]
@@ -166,17 +167,39 @@ def control(samples: pd.DataFrame) -> pd.DataFrame:
     return figures(known)[["run", "peer", "value", "low", "high", "launches", "confidence"]]
 
 
-def agreement(ratios: pd.DataFrame, first: str, second: str) -> tuple[int, int]:
-    """Return how many ratios of the run `second` lie within the intervals of the run `first`, of how many in both.
+@dataclass(frozen=True)
+class Agreement:
+    """How many ratios of a second run lie within the intervals of a first one, of those that both have."""
 
-    `ratios` is a table of that name. Ratios of fewer than `FEWEST_LAUNCHES` have no interval, and lower
-    bounds none either.
+    within: int  # the intervals of the first run
+    widened: int  # those for another run
+    compared: int
+
+
+def of_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
+    """Return these ratios with `low` and `high` of what another run of the same machine gives, in 95% of jobs.
+
+    An interval of a run is that of its own median: the median of another run varies as much, so that it lies there less
+    often. One twice as wide, and at least 10% to either side, held 95% or more (docs/measuring/ratios.md).
+    """
+    factor = np.maximum(ratios["high"] / ratios["low"], MATTERS)
+    return ratios.assign(low=ratios["value"] / factor, high=ratios["value"] * factor)
+
+
+def agreement(ratios: pd.DataFrame, first: str, second: str) -> Agreement:
+    """Compare the ratios of two runs, from a table of that name.
+
+    Ratios of fewer than `FEWEST_LAUNCHES` have no interval, and lower bounds none either.
     """
     has_interval = (ratios["launches"] >= FEWEST_LAUNCHES) & ~ratios["is_bound"]
     known = ratios[has_interval & (ratios["peer"] != ratios["reference"])]
     one, other = (known[known["run"] == run] for run in (first, second))
-    pairs = one.merge(other, on=[*JOB[1:], "peer"], suffixes=("", "_again"))
-    return int(pairs["value_again"].between(pairs["low"], pairs["high"]).sum()), len(pairs)
+    within, widened = (
+        pairs["value_again"].between(pairs["low"], pairs["high"])
+        for each in (one, of_another_run(one))
+        for pairs in [each.merge(other, on=[*JOB[1:], "peer"], suffixes=("", "_again"))]
+    )
+    return Agreement(int(within.sum()), int(widened.sum()), len(within))
 
 
 TABLES = {"samples": lambda samples: samples, "figures": figures, "ratios": ratios, "control": control}

@@ -47,7 +47,7 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
 
 
 def page(data: Mapping[str, Any], replicated: Mapping[str, Replication | None]) -> str:
-    """Return the page as one text. `replicated` maps the names of contributed records to what replicates them."""
+    """Return the page as one text. `replicated` maps the name of each record to what replicates it."""
     return render(
         "site.html.j2",
         {**lookup(data), "runs": data["runs"], "left_out": data["leftOut"], "replicated": replicated},
@@ -66,8 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("no page was made: there is no record to show", file=sys.stderr)
         return 1
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    contributed = [name for name in runs if (MACHINES / f"{name}.json").exists()]
-    options.out.write_text(page(payload(runs, bad), replications(runs, contributed)), encoding="utf-8")
+    options.out.write_text(page(payload(runs, bad), replications(runs)), encoding="utf-8")
     print(f"{counted(len(runs), 'record')}, {options.out.stat().st_size / 1e6:.1f} MB: {options.out}")
     return 0
 

@@ -37,6 +37,12 @@ function ratio(mine, theirs, better, fewestCalls) {
   return { ...found, isBound: few && mine !== theirs && found.low > 1 };
 }
 
+/** What another run of the same machine gives, in 95% of jobs. */
+function ofAnotherRun(found) {
+  const factor = Math.max(found.high / found.low, SHADES[0]);
+  return { ...found, low: found.value / factor, high: found.value * factor };
+}
+
 function geometricMean(values) {
   return values.length ? Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length) : null;
 }

@@ -173,11 +173,12 @@ def test_a_control_of_one_side_compares_nothing(read, sides):
 
 def test_two_runs_agree_on_the_ratios_that_lie_within_the_intervals_of_the_first(read):
     first = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.0, 1.1, 1.2], ("tianshou", 1): [1.0, 1.1, 1.2]}
-    second = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.15] * 3, ("tianshou", 1): [1.3] * 3}
+    second = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.15] * 3, ("tianshou", 1): [1.4] * 3}
     one, two = read(run_of(first), "one"), read(run_of(second), "two")
     ratios = frames.ratios(pd.concat([one, two]))
-    assert frames.agreement(ratios, "one", "two") == (1, 2)
-    assert frames.agreement(ratios, "two", "one") == (0, 2)  # whose own intervals are points
+    assert frames.agreement(ratios, "one", "two") == frames.Agreement(within=1, widened=1, compared=2)
+    # Its own intervals are points: 10% to either side reach one of the two.
+    assert frames.agreement(ratios, "two", "one") == frames.Agreement(within=0, widened=1, compared=2)
 
 
 @pytest.mark.parametrize("calls", [None, 10])
@@ -185,7 +186,7 @@ def test_bounds_and_ratios_of_two_launches_are_not_compared(read, calls):
     launches = 2 if calls is None else 3
     cells = {("cpprb", 1): [2.0] * launches, ("rlox", 1): [1.0] * launches}
     ratios = frames.ratios(pd.concat([read(run_of(cells, calls=calls), name) for name in ("one", "two")]))
-    assert frames.agreement(ratios, "one", "two") == (0, 0)
+    assert frames.agreement(ratios, "one", "two") == frames.Agreement(0, 0, 0)
 
 
 def test_the_committed_records_are_read_whole():
@@ -239,3 +240,12 @@ def test_an_example_of_the_readme_prints_a_table(example, capsys, monkeypatch):
     exec(example, {})
     shown = capsys.readouterr().out
     assert "rlox" in shown and len(shown.splitlines()) > 5
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"), [([1.0, 1.1, 1.5], 1.1 / 1.5, 1.1 * 1.5), ([1.0, 1.0, 1.01], 1 / 1.1, 1.1)]
+)
+def test_the_interval_of_another_run_is_twice_as_wide_and_at_least_ten_percent_to_either_side(read, values, low, high):
+    ratios = frames.ratios(read(run_of({("cpprb", 1): [1.0] * 3, ("rlox", 1): [1 / value for value in values]})))
+    (found,) = frames.of_another_run(ratios[ratios["peer"] == "rlox"]).to_dict("records")
+    assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))
