@@ -11,7 +11,7 @@ import pytest
 
 from reports import rendering
 from reports.checks.integrity import safety_of
-from results import REFERENCE, frames, load
+from results import MACHINES, REFERENCE, frames, load
 from results.verdicts import MATTERS
 
 TEMPLATE = Path(rendering.__file__).with_name("advice") / "advice.html.j2"
@@ -64,10 +64,11 @@ def test_advice_frames():
 
 def test_advice_processes():
     words: dict[str, set[str]] = {}
-    for profile in ("quick", "survey"):
-        for peer, safety in safety_of(load(newest(profile))).items():
+    # Every record counts: which launch a fault shows in is a matter of chance.
+    for path in (*REFERENCE.glob("*.json"), *MACHINES.glob("*.json")):
+        for peer, safety in safety_of(load(path)).items():
             words.setdefault(peer, set()).add(safety.word)
-            assert safety.word != "unsafe" or re.search("torn|stale|hangs|never-written|lost", safety.found)
+            assert safety.word != "unsafe" or re.search("broken|torn|stale|hangs|never-written|lost", safety.found)
     sound = {peer for peer, found in words.items() if found == {"sound"}}
     assert sound == {*(f"cpprb_impl[lock={lock}]" for lock in ("none", "buffer", "critical")), "reverb"}
     assert all(found & {"unsafe", "not tested"} for peer, found in words.items() if peer not in sound)
