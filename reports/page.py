@@ -1,4 +1,4 @@
-"""The page of a run, in Markdown and in HTML. Templates show plain values: they compute nothing, and hold no numbers."""
+"""The page of a run, in Markdown and in HTML. Templates show plain values: they compute nothing and hold no numbers."""
 
 from __future__ import annotations
 

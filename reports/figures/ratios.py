@@ -28,10 +28,6 @@ class Ratio:
         return self.figure.launches >= ENOUGH and self.figure.low > MATTERS
 
     @property
-    def clearly_slower(self) -> bool:
-        return not self.is_bound and self.figure.launches >= ENOUGH and self.figure.high < 1 / MATTERS
-
-    @property
     def text(self) -> str:
         """ "1.94", "~1.9" if too few launches for an interval, ">500" if only a bound is known, or "~>500"."""
         return self._text(digits_of(self.figure))

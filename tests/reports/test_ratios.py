@@ -40,14 +40,9 @@ def test_no_ratio_to_itself_or_to_none():
     assert ratio_of(mine, mine) is None and ratio_of(mine, None) is None and ratio_of(None, mine) is None
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "launches", "faster", "slower"),
-    [(1.2, 2, 5, True, False), (1.2, 2, 4, False, False), (1.05, 2, 5, False, False), (0.5, 0.8, 5, False, True),
-     (0.5, 0.95, 5, False, False)],
-)  # fmt: skip
-def test_clear_is_what_the_legend_says(low, high, launches, faster, slower):
-    ratio = Ratio(Figure((low + high) / 2, low, high, launches))
-    assert (ratio.clearly_faster, ratio.clearly_slower) == (faster, slower)
+@pytest.mark.parametrize(("low", "launches", "is_clear"), [(1.2, 5, True), (1.2, 4, False), (1.05, 5, False)])
+def test_clear_is_what_the_legend_says(low, launches, is_clear):
+    assert Ratio(Figure(2.0, low, 3.0, launches)).clearly_faster is is_clear
 
 
 @pytest.mark.parametrize(
