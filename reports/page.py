@@ -61,7 +61,8 @@ def page_of(run: Run) -> Page:
         },
     )
     files = {picture.file: picture.png for part, _ in parts for picture in part.pictures}
-    return Page("\n".join([head, answer, *(text for _, text in parts)]), html, files | drawn)
+    in_order = sorted(parts, key=lambda each: bool(each[0].html))  # what is one table in HTML is many in Markdown
+    return Page("\n".join([head, answer, *(text for _, text in in_order)]), html, files | drawn)
 
 
 def _embedded(html: Markup, pictures: Mapping[str, bytes]) -> Markup:

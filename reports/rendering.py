@@ -22,11 +22,13 @@ FOLDERS = [
     Path(__file__).resolve().parent / name
     for name in ("templates", "answer", "sections", "gate", "site", "advice", "planning")
 ]
-#: What Markdown would take for markup: in a name, "_" is none.
-MARKUP = re.compile(r"[*|`\\]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-NUMBER = re.compile(r"[~>+-]*\d")
+#: What Markdown would take for markup. An underscore inside a word is none, nor is a bracket that begins no link.
+MARKUP = re.compile(r"[*|`\\]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=\()|!(?=\[)")
+#: What it would take for markup at the start of a line: a heading, or an item of a list.
+START = re.compile(r"^(\s*\d*)([#+.-])(?=\s)")
+NUMBER = re.compile(r"(~|&gt;|[+-])*\d")
 EXTENSIONS = ("tables", "sane_lists", "md_in_html")
-#: Pictures beside each other, as Markdown's HTML has them.
+#: Pictures beside each other, as they appear in the HTML.
 PICTURES = re.compile(r"<p>((?:<img [^>]*>\s*)+)</p>")
 PICTURE = re.compile(r'<img [^>]*src="([^"]*)"[^>]*>')
 
@@ -87,8 +89,12 @@ def escaped(text: object) -> Markup:
     """Return a text for a line or a table cell of Markdown, in which it has no markup."""
     if isinstance(text, Markup):
         return text
-    line = re.sub(r"\s*\n\s*", " ", str(text))
-    return Markup(MARKUP.sub(r"\\\g<0>", line).replace("<", "&lt;"))
+    line = START.sub(r"\g<1>\\\g<2>", MARKUP.sub(r"\\\g<0>", _one_line(text)))
+    return Markup(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+
+
+def _one_line(text: object) -> str:
+    return re.sub(r"\s*[\r\n]\s*", " ", str(text))
 
 
 def bold(text: object) -> Markup:
@@ -97,7 +103,7 @@ def bold(text: object) -> Markup:
 
 def code(text: object) -> Markup:
     """Return a text as code, in a line."""
-    line = re.sub(r"\s*\n\s*", " ", str(text))
+    line = _one_line(text)
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     pad = " " if "`" in line else ""
     return Markup(fence + pad + line + pad + fence)
@@ -122,8 +128,8 @@ def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> Markup
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
-    known = [cell for cell in cells if cell != NOTHING]
-    return bool(known) and all(map(NUMBER.match, known))
+    """Whether most of them are; the others say why there is none."""
+    return 2 * sum(bool(NUMBER.match(cell)) for cell in cells) > sum(cell != NOTHING for cell in cells)
 
 
 def shown(pictures: Iterable[Picture]) -> Markup:

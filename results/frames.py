@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from results.record import Param, Run, load
-from results.statistics import confidence, rank
+from results.statistics import FEWEST_FOR_INTERVAL, confidence, rank
 from results.validation import BadRecord
 from results.verdicts import FEWEST_CALLS, MATTERS, REFERENCES
 
@@ -33,9 +33,6 @@ ABOUT_CELL = ["library", "variant", "version", "unit", "better", "status", "reas
 _AS_IN_RECORD = [*JOB[1:4], "peer", "unit", "better", "status", "reason", "seen", "hazard"]
 #: Columns with one value per sample.
 OF_SAMPLE = ["launch", "block", "value", "calls"]
-
-#: Of a ratio that is compared with that of another run.
-FEWEST_LAUNCHES = 3
 
 
 def read(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
@@ -172,15 +169,16 @@ class Agreement:
     """How many ratios of a second run lie within the intervals of a first one, of those that both have."""
 
     within: int  # the intervals of the first run
-    widened: int  # those for another run
+    widened: int  # those of `for_another_run`
     compared: int
 
 
-def of_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
-    """Return these ratios with `low` and `high` of what another run of the same machine gives, in 95% of jobs.
+def for_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
+    """Return these ratios with intervals in which the ratio of another run of the same machine lies in 95% of jobs.
 
-    An interval of a run is that of its own median: the median of another run varies as much, so that it lies there less
-    often. One twice as wide, and at least 10% to either side, held 95% or more (docs/measuring/ratios.md).
+    An interval of a run is that of its own median. The median of another run varies just as much, so it lies there less
+    often: these intervals are twice as wide, and at least 10% to either side (docs/measuring/ratios.md shows how often
+    they contained another run's ratio).
     """
     factor = np.maximum(ratios["high"] / ratios["low"], MATTERS)
     return ratios.assign(low=ratios["value"] / factor, high=ratios["value"] * factor)
@@ -189,14 +187,14 @@ def of_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
 def agreement(ratios: pd.DataFrame, first: str, second: str) -> Agreement:
     """Compare the ratios of two runs, from a table of that name.
 
-    Ratios of fewer than `FEWEST_LAUNCHES` have no interval, and lower bounds none either.
+    Ratios of fewer launches than `FEWEST_FOR_INTERVAL` have no interval, and lower bounds none either.
     """
-    has_interval = (ratios["launches"] >= FEWEST_LAUNCHES) & ~ratios["is_bound"]
+    has_interval = (ratios["launches"] >= FEWEST_FOR_INTERVAL) & ~ratios["is_bound"]
     known = ratios[has_interval & (ratios["peer"] != ratios["reference"])]
     one, other = (known[known["run"] == run] for run in (first, second))
     within, widened = (
         pairs["value_again"].between(pairs["low"], pairs["high"])
-        for each in (one, of_another_run(one))
+        for each in (one, for_another_run(one))
         for pairs in [each.merge(other, on=[*JOB[1:], "peer"], suffixes=("", "_again"))]
     )
     return Agreement(int(within.sum()), int(widened.sum()), len(within))

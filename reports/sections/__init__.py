@@ -1,4 +1,4 @@
-"""The sections of the page. Each is a module with its templates beside it."""
+"""The sections of the page. Each is a module with its template beside it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from results.suites import Kind, Suite, suite_of
 
 #: Suites whose figures would make hundreds of tables, and are in a section of their own instead.
 WITH_OWN_SECTION = ("apex", "learning", "learners", "control")
-JOBS_A_TABLE = 6
+JOBS_PER_TABLE = 6
 HAZARD = "! "
 
 
@@ -41,7 +41,7 @@ def _all(context: Context) -> Iterator[WorkloadTables]:
     for name, workload in dict.fromkeys((job.suite, job.workload) for job in shown):
         suite, jobs = suite_of(name), [job for job in shown if (job.suite, job.workload) == (name, workload)]
         reference = None if suite.kind is Kind.CHECKS else context.reference(suite)
-        groups = [jobs[start : start + JOBS_A_TABLE] for start in range(0, len(jobs), JOBS_A_TABLE)]
+        groups = [jobs[start : start + JOBS_PER_TABLE] for start in range(0, len(jobs), JOBS_PER_TABLE)]
         tables = [_table(context, group, reference, suite) for group in groups]
         names = "".join(row[0] for _, rows in tables for row in rows)
         benchmarks = {job.benchmark for job in jobs}
@@ -63,8 +63,8 @@ def _common(jobs: Sequence[Job], suite: Suite) -> Iterator[str]:
         omitting = [
             job for job in jobs if name in job.params and name not in named_in(suite.labels.get(job.benchmark, ""))
         ]
-        told = [(parameter_text(name, job.params[name]), job.label) for job in omitting]
-        if omitted := dict.fromkeys(text for text, label in told if text not in label):
+        texts = [(parameter_text(name, job.params[name]), job.label) for job in omitting]
+        if omitted := dict.fromkeys(text for text, label in texts if text not in label):
             yield " or ".join(omitted)
 
 

@@ -1,6 +1,6 @@
 """The contract of a section: the parts of the page that it makes from a run.
 
-A section is a module of this folder with a function `parts` and templates beside it. `reports/sections/__init__.py`
+A section is a module of this folder with a function `parts` and its template beside it. `reports/sections/__init__.py`
 lists them in the order of the page.
 """
 

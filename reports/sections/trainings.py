@@ -33,25 +33,25 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 #: suite -> what the curves of its scores are over
 ALONG = {"learning": "seconds", "learners": "steps of the environment"}
 #: The tables of docs/sb3.md.
-SPEED_COLUMNS = ("training", "buffer", "B per transition (times as small)", "% of the time in it", "relative speed")
+SPEED_COLUMNS = ("training", "buffer", "memory, B per transition (ratio)", "time in the buffer, %", "speed")
 OUTCOME_COLUMNS = ("training", "buffer", "reached the target", "after so many steps", "mean return at the end")
 
 
 def parts(context: Context) -> Iterator[Part]:
     for suite in (SUITES["learning"], SUITES["learners"]):
-        tasks = _tasks(context, suite)
+        tasks = [(task, *_table(context, task), _curves(context, task)) for task in _tasks(context, suite)]
         if tasks:
-            drawn = [(task, _curves(context, task)) for task in tasks]
-            shown = {
-                peer for task in tasks for job in (*task.jobs.values(), *task.scores.values()) for peer in job.cells
-            }
+            pictures = [picture for *_, picture in tasks if picture]
+            names = {row[0] for _, _, rows, _ in tasks for row in rows}
             values = {
                 "suite": suite,
-                "arms": [peer for peer in context.run.peers if peer.name in shown],
-                "tasks": [(task, *_table(context, task), picture) for task, picture in drawn],
+                "arms": [peer for peer in context.run.peers if context.signed(peer.name) in names],
+                "tasks": tasks,
+                "columns": {column for _, columns, _, _ in tasks for column in columns},
+                "pictures": pictures,
+                "reference": tasks[0][0].reference,
                 "enough": ENOUGH,
             }
-            pictures = [picture for _, picture in drawn if picture]
             yield Part("trainings", suite.name, suite.title, values, pictures)
 
 
@@ -69,15 +69,14 @@ def _table(context: Context, task: Task) -> tuple[list[str], list[list[str]]]:
     if SOLVED in task.jobs:
         columns["reached the target"] = {peer: task.count(peer) for peer in peers}
     for name, title in names.items():
-        columns[f"{title}, {scale_of(task.jobs[name]).unit}"] = {peer: _needed(task, name, peer) for peer in peers}
+        unit = scale_of(task.jobs[name]).unit
+        heading = title if title.endswith((unit, "in turns")) else f"{title}, {unit}"
+        columns[heading] = {peer: _needed(task, name, peer) for peer in peers}
     if final:
         columns["last score"] = {peer: _figure(final, peer) for peer in peers}
         columns |= _tested(task, final)
     if task.twins:
-        told = dict.fromkeys(task.twins, "as the reference") | {
-            peer: f"differ with seed {', '.join(map(str, seeds))}" for peer, seeds in task.twins.items() if seeds
-        }
-        columns["final weights"] = told
+        columns["differing seeds"] = {peer: ", ".join(map(str, seeds)) or "none" for peer, seeds in task.twins.items()}
     rows = [[context.signed(peer), *(cells.get(peer, "") for cells in columns.values())] for peer in peers]
     return ["buffer", *columns], rows
 
@@ -145,12 +144,10 @@ def _curves(context: Context, task: Task) -> Picture | None:
 def speed_rows(context: Context) -> Iterator[Sequence[str]]:
     """Yield the rows of `SPEED_COLUMNS`: what each buffer changes in all trainings with another library's learner."""
     for task in _tasks(context, SUITES["learners"]):
-        for place, peer in enumerate(
-            _reference_first(task, (peer for job in task.jobs.values() for peer in job.shown))
-        ):
+        for peer in _reference_first(task, (peer for job in task.jobs.values() for peer in job.shown)):
             ratio = task.ratio("memory", peer) if "memory" in task.jobs else None
             memory = " ".join(filter(None, [_value(task, "memory", peer), f"({ratio.text})" if ratio else ""]))
-            yield "" if place else task.name, peer, memory, _value(task, "in_buffer", peer), _speed(task, peer)
+            yield task.name, peer, memory, _value(task, "in_buffer", peer), _speed(task, peer)
 
 
 def outcome_rows(context: Context) -> Iterator[Sequence[str]]:
@@ -159,10 +156,10 @@ def outcome_rows(context: Context) -> Iterator[Sequence[str]]:
         if task.target is None or task.final is None or "needed" not in task.jobs:
             continue
         name = f"{task.name}, {task.steps:,} steps, target {task.target:g}"
-        for place, peer in enumerate(_reference_first(task, task.solved)):
+        for peer in _reference_first(task, task.solved):
             reached = task.reached("needed").cells.get(peer)
             needed = scale_of(task.jobs["needed"]).of(figure_of(reached)) if reached else ""
-            yield "" if place else name, peer, task.count(peer), needed, _figure(task.final, peer)
+            yield name, peer, task.count(peer), needed, _figure(task.final, peer)
 
 
 def _reference_first(task: Task, peers: Iterable[str]) -> list[str]:
@@ -180,4 +177,4 @@ def _speed(task: Task, peer: str) -> str:
         record = task.jobs[RELATIVE_SPEED].shown.get(peer)
         return Ratio(figure_of(record)).words if record else ""
     ratio = task.ratio("steps", peer) if "steps" in task.jobs else None
-    return ratio.words if ratio else ""
+    return f"{ratio.words}, one after the other" if ratio else ""

@@ -25,7 +25,7 @@ function cellPanel(data, state, offer) {
     const found = reference && !isCheck(data, state) && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewestCalls) : null;
     if (found && name !== state.reference) {
       facts.splice(1, 0, [`${data.words.ratioTo} ${state.reference}`, `${found.isBound ? ">" : ""}${number(shown(found), 3)}, ${spread(found, 1)}`]);
-      if (found.launches >= 3 && !found.isBound) facts.splice(2, 0, [data.words.another, spread(ofAnotherRun(found), 1)]);
+      if (found.launches >= FEWEST && !found.isBound) facts.splice(2, 0, [data.words.another, spread(forAnotherRun(found), 1)]);
     }
     const compared = [name, ...(reference && name !== state.reference ? [state.reference] : [])].map((each) => [each, job.cells.get(each)]);
     panel.append(dots(compared, job));

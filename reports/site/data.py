@@ -120,7 +120,7 @@ def _run(name: str, context: Context, peers: Sequence[str], texts: Table) -> dic
     return {
         "name": name,
         "machine": f"{run.machine['cpu']}, {run.machine['cores']} cores",
-        "date": run.started[:10],
+        "date": run.started[:16].replace("T", " "),
         "profile": run.profile,
         "revision": run.revision,
         "command": narrowed(run.command, PEER, [SUITE]) if run.kind == "bench" else "",

@@ -37,9 +37,9 @@ function ratio(mine, theirs, better, fewestCalls) {
   return { ...found, isBound: few && mine !== theirs && found.low > 1 };
 }
 
-/** What another run of the same machine gives, in 95% of jobs. */
-function ofAnotherRun(found) {
-  const factor = Math.max(found.high / found.low, SHADES[0]);
+/** The interval in which the ratio of another run of the same machine lies in 95% of jobs. */
+function forAnotherRun(found) {
+  const factor = Math.max(found.high / found.low, MATTERS);
   return { ...found, low: found.value / factor, high: found.value * factor };
 }
 
@@ -52,7 +52,7 @@ function number(value, digits = 3) {
   if (value === 0) return "0";
   const significant = Math.abs(value) >= 0.1 ? digits : Math.min(digits, 2);
   const rounded = Number(value.toPrecision(significant));
-  const places = Math.max(0, significant - 1 - Math.floor(Math.log10(Math.abs(rounded)) + 1e-12));
+  const places = Math.min(20, Math.max(0, significant - 1 - Math.floor(Math.log10(Math.abs(rounded)) + 1e-12)));
   return rounded.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
 }
 

@@ -28,7 +28,7 @@ function cellOf(data, state, job, peer, scale) {
   const reference = job.cells.get(state.reference);
   const found = reference && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewestCalls) : null;
   const sortBy = job.better === "lower" ? -own.value : own.value;
-  const few = own.launches < 3 ? " few" : "";
+  const few = own.launches < FEWEST ? " few" : "";
   if (state.show === "absolute" || isCount(data, state, job)) {
     const exact = job.unit.includes("CRC") ? String(own.value) : number(own.value / scale.factor);
     return { text: exact + mark, css: (found ? shadeFor(found) : "said") + few, sortBy, about: amount };
@@ -44,9 +44,9 @@ function cellOf(data, state, job, peer, scale) {
   };
 }
 
-/** Without colour if the interval contains 1. */
+/** Grey within 10% of the reference, or if the interval contains 1. */
 function shadeFor(found) {
-  return found.launches >= 3 && found.low <= 1 && found.high >= 1 ? "same" : shadeOf(shown(found));
+  return found.launches >= FEWEST && found.low <= 1 && found.high >= 1 ? "same" : shadeOf(shown(found));
 }
 
 function isCheck(data, state) {

@@ -133,7 +133,6 @@ def test_both_pages_hold_the_same_facts(pages, large, which):
 def test_the_answer_comes_first(pages):
     order = [
         "## The answer",
-        "## All figures",
         "## Which peer is fastest",
         "## Ape-X",
         "## What was found",
@@ -141,6 +140,7 @@ def test_the_answer_comes_first(pages):
         "## What each peer",
         "## How it was",
         "### Measure it again",
+        "## All figures",
     ]
     places = [pages[1].index(f"\n{heading}") for heading in order]
     assert places == sorted(places)

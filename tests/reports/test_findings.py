@@ -44,6 +44,7 @@ def test_torn_rows_in_ape_x_are_a_finding_and_its_figures_stay_with_a_mark(pages
         "<code>.venv/bin/python -m suites.apex '--peer=cpprb[MP]'</code> |" in section(markdown, "What was found")
     )
     assert "| explorers N=4 |" in section(markdown, "Which peer is fastest")
+    assert ("Sharing: CartPole-v1", "cpprb[MP] ✗") in {where[:2] for where in figures_of(markdown)}
     assert "rows checked" not in section(markdown, "Ape-X") + section(markdown, "Which peer is fastest")
     assert "torn" not in section(markdown, "Missing figures")
 

@@ -207,5 +207,5 @@ def test_what_was_not_measured_is_left_out():
         (Figure(1.3, 0.9, 1.5, 2), 1),  # two launches have no interval
     ],
 )
-def test_a_shade_tells_no_difference_that_the_interval_does_not(figure, shade):
+def test_a_ratio_is_grey_within_10_percent_or_if_its_interval_contains_1(figure, shade):
     assert shade_of(Ratio(figure)) == shade

@@ -15,7 +15,7 @@ def test_no_two_peers_look_alike() -> None:
     assert len(set(LOOKS.values())) == len(PEERS)
 
 
-def test_the_legend_shows_each_line_under_its_name() -> None:
+def test_the_legend_names_each_peer_with_its_signs() -> None:
     peers = PEERS[:2]
     lines = {peer: {1: FIGURE, 2: FIGURE} for peer in peers}
     picture = plots.scaling("title", lines, "steps/s", "explorers", LOOKS, {peers[0]: "✗", peers[1]: ""})

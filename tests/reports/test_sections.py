@@ -105,7 +105,7 @@ def test_usual_parameters_are_those_that_names_of_jobs_omit(tmp_path):
     ).add_sample(0, 1e-6)  # fmt: skip
     markdown = build(run, tmp_path)[1].read_text(encoding="utf-8")
     assert "Usual parameters: batch 32, capacity 100,000, prioritized=True.\n" in markdown
-    assert "Usual parameters: capacity 100,000.\n" in markdown.split("### Throughput")[1].split("### ")[0]
+    assert "Usual parameters: capacity 100,000.\n" in markdown.split("### Throughput: ")[1].split("### ")[0]
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from reports import plots
 from reports.build import build
 from reports.figures.formatting import TIMES
 from reports.sections import context_of, trainings
@@ -15,7 +16,7 @@ from results import Run
 from results.record import Sample
 from results.statistics import detectable, least_p, p_equal
 
-from .synthetic_runs import add_workload, empty_run
+from .synthetic_runs import add_workload, empty_run, throughput_cell
 
 REFERENCE = "stable-baselines3[training]"
 OURS, EXACT, PRIORITIZED = (f"ours[{name}]" for name in ("SB3", "exact", "PER"))
@@ -109,7 +110,7 @@ def test_each_column_has_the_ratio_to_the_librarys_own_buffer():
     found = cells(learners_run({OURS: 1_200.0}))
     assert list(found) == [
         "buffer", "speed of the training, steps/s", "in the buffer, % of the time", "memory, B/transition",
-        "last score", "p", "would find", "final weights",
+        "last score", "p", "would find", "differing seeds",
     ]  # fmt: skip
     assert found["speed of the training, steps/s"][OURS] == f"1,220 [1,200, 1,250]; 1.20{TIMES} [1.20, 1.20]"
     assert found["memory, B/transition"][OURS] == f"28.0 [28.0, 28.0]; 2.00{TIMES} [2.00, 2.00]"
@@ -120,21 +121,21 @@ def test_a_speed_measured_in_turns_has_no_ratio_and_stands_in_the_docs():
     run = learners_run({OURS: 1_200.0})
     for peer, speed in ((OURS, 1.02), (REFERENCE, 1.0)):
         add(run, "relative_speed", peer, [speed + 0.001 * block for block in range(SEEDS)], steps=1_000)
-    assert cells(run)["relative speed, in turns, times"][OURS] == "1.02 [1.02, 1.02]"
+    assert cells(run)["relative speed, in turns"][OURS] == "1.02 [1.02, 1.02]"
     rows = {row[1]: row for row in trainings.speed_rows(context_of(run))}
-    assert rows[OURS] == ("", OURS, f"28.0 (2.00{TIMES})", "3.00", f"1.02{TIMES} [1.02, 1.02]")
+    assert rows[OURS] == ("DQN on CartPole", OURS, f"28.0 (2.00{TIMES})", "3.00", f"1.02{TIMES} [1.02, 1.02]")
     assert rows[REFERENCE] == ("DQN on CartPole", REFERENCE, "56.0", "9.00", f"1.00{TIMES} [1.00, 1.00]")
     assert rows[PRIORITIZED][-1] == ""
 
 
 def test_without_turns_the_docs_have_the_speed_of_trainings_that_followed_each_other():
     rows = {row[1]: row for row in trainings.speed_rows(context_of(learners_run({OURS: 1_200.0})))}
-    assert (rows[OURS][-1], rows[REFERENCE][-1]) == (f"1.20{TIMES} [1.20, 1.20]", "")
+    assert (rows[OURS][-1], rows[REFERENCE][-1]) == (f"1.20{TIMES} [1.20, 1.20], one after the other", "")
 
 
 def test_identical_trainings_are_told_and_have_no_test():
     found = cells(learners_run())
-    assert found["final weights"] == {REFERENCE: "", EXACT: "as the reference", OURS: "", PRIORITIZED: ""}
+    assert found["differing seeds"] == {REFERENCE: "", EXACT: "none", OURS: "", PRIORITIZED: ""}
     assert not found["p"][EXACT] and found["p"][OURS] == "1.0"
 
 
@@ -142,7 +143,7 @@ def test_identical_trainings_are_told_and_have_no_test():
 def test_trainings_that_should_be_identical_and_are_not_are_a_fault_on_both_pages(different, tmp_path):
     run = learners_run()
     next(each for each in run.records if (each.peer, each.benchmark) == (EXACT, different)).samples[2] = Sample(2, 1.0)
-    assert cells(run)["final weights"][EXACT] == "differ with seed 2"
+    assert cells(run)["differing seeds"][EXACT] == "2"
     for page in build(run, tmp_path):
         assert f"Fault: {EXACT} should draw the rows that {REFERENCE} draws" in page.read_text(encoding="utf-8")
 
@@ -166,9 +167,10 @@ def test_steps_to_the_target_count_the_trainings_that_reached_it():
 def test_the_docs_tell_outcomes_of_trainings_with_a_target():
     run = learners_run(needed={PRIORITIZED: [3_000.0, None, 1_000.0, None, None], OURS: [None] * SEEDS}, target=300.0)
     rows = list(trainings.outcome_rows(context_of(run)))
-    assert rows[0] == ("DQN on CartPole, 4,000 steps, target 300", REFERENCE, "5 of 5", "2,000", "400 [380, 415]")
-    assert ("", PRIORITIZED, "2 of 5", "2,000", "400 [380, 415]") in rows
-    assert ("", OURS, "0 of 5", "", "400 [380, 415]") in rows
+    name = "DQN on CartPole, 4,000 steps, target 300"
+    assert rows[0] == (name, REFERENCE, "5 of 5", "2,000", "400 [380, 415]")
+    assert (name, PRIORITIZED, "2 of 5", "2,000", "400 [380, 415]") in rows
+    assert (name, OURS, "0 of 5", "", "400 [380, 415]") in rows
     assert not list(trainings.outcome_rows(context_of(learners_run())))
 
 
@@ -184,9 +186,44 @@ def test_ratios_to_a_reference_that_never_solved_are_bounds():
     assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; more than 5{TIMES}"
 
 
-def test_curves_end_when_the_last_training_has():
-    (part,) = trainings.parts(context_of(apex_run()))
-    assert len(part.pictures) == 1 and part.pictures[0].name == "learning: CartPole-v1"
+def test_curves_end_when_the_last_training_has(monkeypatch):
+    drawn: dict[str, Mapping[int, object]] = {}
+    monkeypatch.setattr(plots, "curves", lambda title, lines, *_: drawn.update(lines))
+    monkeypatch.setattr(plots, "draw", lambda name, make: make() or plots.Picture(name, "<svg></svg>", b""))
+    run = apex_run()
+    for record in run.records:
+        if record.benchmark == "seconds":
+            record.samples = [Sample(sample.block, 70.0) for sample in record.samples]
+    list(trainings.parts(context_of(run)))
+    assert [list(line) for line in drawn.values()] == [[60, 120]] * len(SECONDS)
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_rows_that_explorers_play_are_not_described_as_recorded_ones(tmp_path):
+    run = apex_run()
+    _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
+    assert "CartPole-v1 is played by" in markdown and "| CartPole-v1 | " not in markdown
+    throughput_cell(run, "add", 1, "cpprb[MP]", "CartPole-v1").add_sample(0, 1e-6)
+    _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
+    assert "| CartPole-v1 | " in markdown and "is played by" not in markdown
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize(
+    ("run", "explained"),
+    [
+        (apex_run(), {"counts the seeds that reached it"}),
+        (
+            learners_run(target=300.0),
+            {"counts the seeds that reached it", "exact permutation test"},
+        ),
+        (learners_run(seeds=3), {"no difference of scores could"}),
+    ],
+)
+def test_only_columns_that_are_shown_are_explained(run, explained, tmp_path):
+    _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
+    every = ("counts the seeds that reached it", "exact permutation test", "no difference of scores could")
+    assert {each for each in every if each in markdown} == explained
 
 
 @pytest.mark.usefixtures("without_pictures")

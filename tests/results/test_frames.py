@@ -247,5 +247,5 @@ def test_an_example_of_the_readme_prints_a_table(example, capsys, monkeypatch):
 )
 def test_the_interval_of_another_run_is_twice_as_wide_and_at_least_ten_percent_to_either_side(read, values, low, high):
     ratios = frames.ratios(read(run_of({("cpprb", 1): [1.0] * 3, ("rlox", 1): [1 / value for value in values]})))
-    (found,) = frames.of_another_run(ratios[ratios["peer"] == "rlox"]).to_dict("records")
+    (found,) = frames.for_another_run(ratios[ratios["peer"] == "rlox"]).to_dict("records")
     assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))
