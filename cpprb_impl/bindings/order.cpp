@@ -29,9 +29,10 @@ PyObject* watch_order(PyObject* self, PyObject* args) {
     std::vector<OrderWatch::End> of_episodes;
     for (const auto f : find_fields(fields, ends, "ends")) of_episodes.push_back({f, mask_of(fields[f])});
     const bool order = PyUnicode_GET_LENGTH(option) != 0;
+    // In braces, since clang before version 16 has no parentheses for an aggregate.
     ring.order = std::make_unique<Order>(
-        OrderWatch(std::move(pairs), std::move(of_episodes), ring.environments, order, starts != 0),
-        Ref::borrow(option), Ref::borrow(harm));
+        Order{OrderWatch(std::move(pairs), std::move(of_episodes), ring.environments, order, starts != 0),
+              Ref::borrow(option), Ref::borrow(harm)});
     ring.adds_directly = false;
     Py_RETURN_NONE;
   });
