@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -151,6 +152,10 @@ def _other_complaints(data: Mapping[str, Any]) -> Iterator[str]:
         measured_in = units.setdefault((record["suite"], record["benchmark"]), (record["unit"], record["better"]))
         if measured_in != (record["unit"], record["better"]):
             yield f"{where}: unit: other records of this benchmark are in {measured_in[0]}, {measured_in[1]} is better"
+    try:
+        shlex.split(data["run"]["command"])
+    except ValueError as error:
+        yield f"run.command: must be a shell command, got {data['run']['command']!r} ({error})"
     if len(data["records"]) > data["run"]["declared"]:
         yield f"run.declared: {data['run']['declared']} is fewer than the {len(data['records'])} records in the file"
 

@@ -124,6 +124,10 @@ def test_the_unbroken_file_loads(file):
             RECORD + r"samples\[0\].value: inf is not a finite number",
         ),
         ([change("records.1.samples.0.block", -1)], RECORD + r"samples\[0\].block: -1 is less than the minimum"),
+        (
+            [change("run.command", "make 'bench")],
+            r'run.command: must be a shell command, got "make \'bench" \(No closing quotation\)',
+        ),
         ([change("records.1.samples.1.block", 0)], RECORD + "samples: block 0 appears more than once"),
         ([change("records.1.samples", [])], RECORD + 'samples: must not be empty if status is "ok"'),
         ([change("records.1.reason", "none")], RECORD + "reason: 'none' is not of type null"),
