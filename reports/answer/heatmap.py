@@ -226,7 +226,8 @@ def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn
 
 def _value(required: object, name: str, jobs: Sequence[Job]) -> object:
     """Return the value that a column requires of a parameter: itself, or the smallest or largest of these jobs."""
-    return required([job.params[name] for job in jobs], default=None) if callable(required) else required
+    known = [job.params[name] for job in jobs if name in job.params]
+    return required(known, default=None) if callable(required) else required
 
 
 def _capacities(jobs: Sequence[Job], benchmark: str) -> list[Job]:

@@ -76,6 +76,20 @@ def test_cells_are_ratios_with_marks_bounds_and_colours(run):
     assert next(row for row in shared.rows if row.peer == "cpprb[MP]").marks == "✗"
 
 
+def test_a_call_without_a_batch_has_no_column():
+    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
+    for record in run.records:
+        if record.benchmark == "sample" and record.params["batch"] == 32:
+            del record.params["batch"]
+    assert [column.label for column in table(run).columns] == [
+        "add 1",
+        "add 100",
+        "sample 256",
+        "cycle 32",
+        "cycle 256",
+    ]
+
+
 def test_a_cell_without_a_figure_is_hatched():
     changed = use_run(blocks=1)
     for record in changed.records:
