@@ -51,7 +51,7 @@ class Reference:
 
     @cached_property
     def heat(self) -> HeatMap:
-        return heat_map(self.context)
+        return heat_map(self.context, with_variants=False)
 
     @property
     def source(self) -> str:
@@ -104,9 +104,9 @@ def _in_order(found: Mapping[str, Reference]) -> list[Reference]:
 
 
 def pictured(found: Mapping[str, Reference]) -> Reference | None:
-    """Return the record whose heat map has the most tables."""
+    """Return the newest of the records whose heat map has the most tables."""
     known = _in_order(found)
-    return max(known, key=lambda each: len(each.heat.tables), default=None)
+    return max(known, key=lambda each: (len(each.heat.tables), each.run.started), default=None)
 
 
 def picture_lines(found: Mapping[str, Reference]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.checks import Check, explained, unchecked
 from reports.figures.formatting import NOTHING, size
@@ -16,7 +16,7 @@ from reports.tables import notes
 from results import Run, Workload
 from results.jobs import Job
 from results.suites import SUITES, Suite
-from results.verdicts import MATTERS
+from results.verdicts import MATTERS, library_of
 
 #: Rows of at least this many bytes, such as frames, are large: copying one costs more than the call around it.
 LARGE_ROW = 4_096
@@ -127,13 +127,16 @@ class HeatMap:
         return found
 
 
-def heat_map(context: Context) -> HeatMap:
+def heat_map(context: Context, with_variants: bool = True) -> HeatMap:
+    """Return both tables. Without variants, that of one process has one row per library."""
     one_process = [column for part in columns_of_one_process(context) for column in part]
     shared = shared_columns(context.jobs).all
     tables = [
         _table(context, "One process", _reference(context, SUITES["throughput"]), one_process),
         _table(context, "Many processes", _reference(context, SUITES["apex"], SUITES["sharing"]), shared),
     ]
+    if not with_variants:
+        tables[0] = replace(tables[0], rows=[row for row in tables[0].rows if row.peer == library_of(row.peer)])
     shown = [table for table in tables if len(table.rows) > 1]
     alone = [(table.title, table.rows[0].peer) for table in tables if len(table.rows) == 1]
     peers = {row.peer for table in shown for row in table.rows}

@@ -50,6 +50,12 @@ def test_peers_are_rows_and_jobs_columns_by_workload(run):
     assert list(shared.groups) == ["Ape-X, 4 explorers", "empty loops, 8 explorers"]
 
 
+def test_without_variants_one_process_has_a_row_per_library(run):
+    one, many = heat_map(context_of(run), with_variants=False).tables
+    assert [row.peer for row in one.rows] == [row.peer for row in table(run).rows if "[" not in row.peer]
+    assert many.rows == table(run, "Many processes").rows
+
+
 def test_batches_of_a_users_own_rows_have_their_columns():
     run = use_run()
     own = {1: 2, 100: 50, 32: 64, 256: 512}
