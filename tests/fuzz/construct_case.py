@@ -25,7 +25,7 @@ KINDS: tuple[type, ...] = (ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer
 REFUSED = (TypeError, ValueError, OverflowError, KeyError, MemoryError, OSError)
 TOO_LARGE = (MemoryError, ValueError, OverflowError)
 DTYPES = ["u1", "?", "f4", ">i4", "i8", "S3", "g", "c16", "i4,f8", "U2"]
-MOST_MEMORY, MOST_FILE = 1 << 31, 1 << 26  # bytes, beyond what the process has
+MOST_MEMORY, MOST_FILE = 1 << 30, 1 << 26  # bytes, beyond what the process has; libFuzzer allows 2 GiB
 MOST_SMALL = 1 << 16  # bytes of a transition that is added
 
 
