@@ -21,7 +21,7 @@ import pandas as pd
 from results.record import Param, Run, load
 from results.statistics import FEWEST_FOR_INTERVAL, confidence, rank
 from results.validation import BadRecord
-from results.verdicts import FEWEST_CALLS, MATTERS, REFERENCES
+from results.verdicts import BETWEEN_RUNS, FEWEST_CALLS, REFERENCES
 
 #: Columns that identify a job within a run: peers are compared within it.
 JOB = ["run", "suite", "benchmark", "workload", "params"]
@@ -177,10 +177,10 @@ def for_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
     """Return these ratios with intervals in which the ratio of another run of the same machine lies in 95% of jobs.
 
     An interval of a run is that of its own median. The median of another run varies just as much, so it lies there less
-    often: these intervals are twice as wide, and at least 10% to either side (docs/measuring/ratios.md shows how often
+    often: these intervals are twice as wide, and at least 20% to either side (docs/measuring/ratios.md shows how often
     they contained another run's ratio).
     """
-    factor = np.maximum(ratios["high"] / ratios["low"], MATTERS)
+    factor = np.maximum(ratios["high"] / ratios["low"], BETWEEN_RUNS)
     return ratios.assign(low=ratios["value"] / factor, high=ratios["value"] * factor)
 
 

@@ -26,6 +26,9 @@ FEWEST_CALLS = 1_000
 ENOUGH = 5
 #: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring/ratios.md).
 MATTERS = 1.1
+#: Ratios of two runs of one machine differ by up to this factor, however narrow their intervals: memory is faster at
+#: some hours than at others, and some libraries depend on it more than others (docs/measuring/ratios.md).
+BETWEEN_RUNS = 1.2
 
 
 def library_of(peer: str) -> str:

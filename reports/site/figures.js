@@ -39,7 +39,7 @@ function ratio(mine, theirs, better, fewestCalls) {
 
 /** The interval in which the ratio of another run of the same machine lies in 95% of jobs. */
 function forAnotherRun(found) {
-  const factor = Math.max(found.high / found.low, MATTERS);
+  const factor = Math.max(found.high / found.low, BETWEEN_RUNS);
   return { ...found, low: found.value / factor, high: found.value * factor };
 }
 

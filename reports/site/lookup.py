@@ -14,7 +14,7 @@ from markupsafe import Markup
 from reports.answer import shades
 from reports.answer.heatmap import SHADES
 from results.statistics import FEWEST_FOR_INTERVAL
-from results.verdicts import MATTERS
+from results.verdicts import BETWEEN_RUNS
 
 HERE = Path(__file__).resolve().parent
 #: In the order in which they run.
@@ -24,7 +24,7 @@ SCRIPTS = ("figures.js", "state.js", "table.js", "cell.js", "page.js")
 def lookup(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values for this data (`reports.site.data.payload`), which is compressed; the browser unpacks it."""
     packed = gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), mtime=0)
-    constants = f"const SHADES = {json.dumps(SHADES)}, MATTERS = {MATTERS}, FEWEST = {FEWEST_FOR_INTERVAL};"
+    constants = f"const SHADES = {json.dumps(SHADES)}, BETWEEN_RUNS = {BETWEEN_RUNS}, FEWEST = {FEWEST_FOR_INTERVAL};"
     script = "\n".join([constants, *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)])
     return {
         "data": base64.b64encode(packed).decode(),
