@@ -101,6 +101,6 @@ def test_advice_hosts():
 def test_advice_references():
     run = load(newest("quick"))
     keeping = {peer.name for peer in run.peers if peer.known.keeps_references == "always"}
-    for workload in ("CartPole-v1", "ALE/Seaquest-v5"):
-        added = ratios("quick", "cpprb", benchmark="add", workload=workload, param__batch=1)["value"]
+    for batch in (1, 100):
+        added = ratios("quick", "cpprb", benchmark="add", workload="ALE/Seaquest-v5", param__batch=batch)["value"]
         assert added.idxmax() in keeping
