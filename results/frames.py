@@ -174,7 +174,7 @@ class Agreement:
 
 
 def for_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
-    """Return these ratios with intervals in which the ratio of another run of the same machine lies in 95% of jobs.
+    """Return these ratios with intervals in which the ratio of another run of the same machine lies in most jobs.
 
     An interval of a run is that of its own median. The median of another run varies just as much, so it lies there less
     often: these intervals are twice as wide, and at least 20% to either side (docs/measuring/ratios.md shows how often

@@ -37,7 +37,7 @@ function ratio(mine, theirs, better, fewestCalls) {
   return { ...found, isBound: few && mine !== theirs && found.low > 1 };
 }
 
-/** The interval in which the ratio of another run of the same machine lies in 95% of jobs. */
+/** The interval in which the ratio of another run of the same machine lies in most jobs. */
 function forAnotherRun(found) {
   const factor = Math.max(found.high / found.low, BETWEEN_RUNS);
   return { ...found, low: found.value / factor, high: found.value * factor };
