@@ -105,8 +105,11 @@ def _in_order(found: Mapping[str, Reference]) -> list[Reference]:
 
 def pictured(found: Mapping[str, Reference]) -> Reference | None:
     """Return the record whose heat map has the most tables, and of these the one with the most buffers."""
-    sizes = {id(each): [len(table.rows) for table in each.heat.tables] for each in _in_order(found)}
-    return max(_in_order(found), key=lambda each: (len(sizes[id(each)]), sum(sizes[id(each)])), default=None)
+
+    def size(each: Reference) -> tuple[int, int]:
+        return len(each.heat.tables), sum(len(table.rows) for table in each.heat.tables)
+
+    return max(_in_order(found), key=size, default=None)
 
 
 def picture_lines(found: Mapping[str, Reference]) -> list[str]:

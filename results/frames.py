@@ -192,12 +192,10 @@ def agreement(ratios: pd.DataFrame, first: str, second: str) -> Agreement:
     has_interval = (ratios["launches"] >= FEWEST_FOR_INTERVAL) & ~ratios["is_bound"]
     known = ratios[has_interval & (ratios["peer"] != ratios["reference"])]
     one, other = (known[known["run"] == run] for run in (first, second))
-    within, widened = (
-        pairs["value_again"].between(pairs["low"], pairs["high"])
-        for each in (one, for_another_run(one))
-        for pairs in [each.merge(other, on=[*JOB[1:], "peer"], suffixes=("", "_again"))]
-    )
-    return Agreement(int(within.sum()), int(widened.sum()), len(within))
+    pairs = one.merge(other, on=[*JOB[1:], "peer"], suffixes=("", "_again"))
+    wide = for_another_run(pairs)
+    within, widened = (pairs["value_again"].between(each["low"], each["high"]) for each in (pairs, wide))
+    return Agreement(int(within.sum()), int(widened.sum()), len(pairs))
 
 
 TABLES = {"samples": lambda samples: samples, "figures": figures, "ratios": ratios, "control": control}

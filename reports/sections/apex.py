@@ -183,7 +183,7 @@ def _map(context: Context, rates: Mapping[str, Sequence[Job]], environments: Seq
                 alike = [each.peer for each in sound if best <= MATTERS * figure_of(each).value]
                 least = figure_of(records[-1]).value if records else 0.0
                 names = ", ".join(alike[:3]) + (", ..." if len(alike) > 3 else "")
-                cells.append(f"{names} ({times(best / least, 2)})" if least and len(records) > 1 else names)
+                cells.append(f"{names} ({times(best / least, 2)})" if sound and least and len(records) > 1 else names)
             yield [environment, side, *cells]
 
 

@@ -47,20 +47,14 @@ def parts(context: Context) -> Iterator[Part]:
 def _row(context: Context, answer: Answer) -> list[str]:
     job = answer.job
     figure = partial(_figure, job.unit)
-    best = (
-        context.signed(answer.winner, notes.KEEPS_REFERENCES if answer.keeps_references else "")
-        if answer.winner
-        else ""
-    )
-    over_reference = _ratio(answer.over_reference)
-    if answer.winner and answer.winner == answer.reference:
-        over_reference = "is the reference"
+    mark = notes.KEEPS_REFERENCES if answer.keeps_references else ""
+    is_reference = answer.winner is not None and answer.winner == answer.reference
     return [
         job.workload,
         job.label + (" (copying)" if answer.among_copying else ""),
-        bold(best) if best else "",
+        bold(context.signed(answer.winner, mark)) if answer.winner else "",
         figure(answer.figure),
-        over_reference,
+        "is the reference" if is_reference else _ratio(answer.over_reference),
         context.signed(answer.runner_up) if answer.runner_up else "",
         figure(answer.runner_up_figure),
         _ratio(answer.over_runner_up),

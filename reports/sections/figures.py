@@ -75,12 +75,12 @@ def _table(
     peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for job in jobs)]
     columns = [job.label if is_check else f"{job.label}, {scale_of(job).unit}" for job in jobs]
     cells = [
-        [_seen(job, peer) if is_check else figure_cell(context, job, peer, reference) for job in jobs] for peer in peers
+        [_seen(job, peer) if is_check else _figure(context, job, peer, reference) for job in jobs] for peer in peers
     ]
     return ["peer", *columns], [[context.signed(peer), *row] for peer, row in zip(peers, cells, strict=True)]
 
 
-def figure_cell(context: Context, job: Job, peer: str, reference: str | None) -> str:
+def _figure(context: Context, job: Job, peer: str, reference: str | None) -> str:
     """Return a figure, its ratio to the reference unless it is a count, and its marks; or why there is none."""
     record = job.cells.get(peer)
     if record is None:

@@ -70,6 +70,17 @@ def test_an_unsafe_buffer_is_not_on_the_map():
     assert part.values["map"][0][2].startswith("cpprb[MP] (")
 
 
+def test_a_map_without_a_sound_buffer_is_empty():
+    run = apex_grid(APEX_ARMS)
+    for peer in APEX_ARMS:
+        run.cell(
+            suite="integrity", benchmark="torn", peer=peer, workload="CartPole-v1", params={}, unit="rows",
+            better="lower",
+        ).fail("wrong", "12 rows were torn (synthetic)")  # fmt: skip
+    (part,) = apex.parts(context_of(run))
+    assert {cell for row in part.values["map"] for cell in row[2:]} == {""}
+
+
 def test_only_the_real_environment_is_on_the_first_screen():
     columns = shared_columns(context_of(apex_grid(APEX_ARMS)).jobs).all
     assert columns and {column.job.params["environment"] for column in columns} == {"real"}

@@ -250,6 +250,8 @@ def test_a_phone_scrolls_the_table_and_not_the_page(visit):
     assert not page.locator("#find").is_visible()
     page.locator("#more > summary").click()
     assert page.locator("#find").is_visible()
+    page.evaluate("document.querySelector('#more select').add(new Option('a long choice '.repeat(9)))")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 @needs_browser
