@@ -1,16 +1,15 @@
 """Checks the newest bench:  python -m tests.newcomer.checked [NAMED PEERS ...]
 
-No throughput cell may be left out, broken or interrupted, at least one must have a figure, and the median launch must
-spend at most a third of its time outside filling, checking and measuring. Failed and wrong cells are allowed: they are
-findings. How many calls have a verdict is printed: two buffers that are equal need more launches than a busy machine
-makes in two minutes.
+No throughput cell may be left out, broken or interrupted, at least one must have a figure, and the launches together
+must spend at most half of their time outside filling, checking and measuring. Failed and wrong cells are allowed: they
+are findings. How many calls have a verdict is printed: two buffers that are equal need more launches than a busy
+machine makes in two minutes.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from statistics import median
 
 from reports.figures.ranking import answers_of
 from reports.sections import context_of
@@ -18,7 +17,7 @@ from results import RUNS, Run, latest, load
 
 #: A figure is missing, and the buffer is not the reason.
 LACKING = ("left_out", "broken", "interrupted")
-MOST_OTHER_SHARE = 1 / 3
+MOST_OTHER_SHARE = 1 / 2
 
 
 def missing(run: Run, named: Sequence[str] = ()) -> list[str]:
@@ -51,10 +50,12 @@ def main(named: Sequence[str]) -> int:
     if not run.spent:
         print(f"{newest.name}: no launch reported how it spent its time")
         return 1
-    share = median(spent.other_share for spent in run.spent)
+    seconds = sum(each.seconds for each in run.spent)
+    # Of all launches together: one that repeats only the calls still open is short, and half of it is its start.
+    share = sum(each.other_share * each.seconds for each in run.spent) / seconds
     print("\n".join(lines) or f"{newest.name} has all figures")
     print(f"verdicts on the fastest: {decided} of {asked}")
-    print(f"time of launches outside fill, check and measure: {share:.0%} (median of {len(run.spent)})")
+    print(f"time of launches outside fill, check and measure: {share:.0%} of {seconds:.0f} s")
     return int(bool(lines) or share > MOST_OTHER_SHARE)
 
 
