@@ -6,7 +6,7 @@ APEX_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[shared]
 HOSTS_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]
 # Profiles with launches that need PyTorch, whichever buffer they measure.
 TRAINING := tiny apex learning learners learners-prioritized learners-sparse learners-speed
-# Our buffer is built for PyTorch's environment, too, if a launch imports both.
+# Our buffer is built for PyTorch's venv, too, if a launch imports both.
 WITH_PYTORCH = $(or $(filter $(TRAINING),$(PROFILE)),$(filter all,$(PEERS)),$(findstring cpprb_impl[TorchRL],$(PEERS)),$(findstring [SB3,$(PEERS)))
 MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)),$(if $(filter hosts,$(PROFILE)),$(HOSTS_PEERS)))
 # A time budget, set-up not counted; the other profiles measure a fixed number of blocks.
@@ -27,8 +27,8 @@ TAKES.gate := BASE HEAD GATE_MINUTES ONLY STRICT ADAPTER PROJECT
 TAKES.gate-history := COMMITS EVERY
 TAKES.test-peers := PEERS ARGS
 TAKES.verify := SECONDS TRIALS EXECUTIONS ARGS
-TAKES.new-peer := NAME ENVIRONMENT
-TAKES.lock := ENVIRONMENT
+TAKES.new-peer := NAME VENV
+TAKES.lock := VENV
 TAKES.orders := EXECUTIONS
 $(foreach t,gate-power test test-pythons test-slow test-learners test-old-learners test-training sanitize,$(eval TAKES.$t := ARGS))
 $(foreach t,fuzz soak sequences threads,$(eval TAKES.$t := SECONDS))
@@ -46,7 +46,7 @@ PY := .venv/bin/python
 INSTALLED := .venv/.installed
 BUILT := .venv/.built
 FUZZ_INSTALLED := .venv/.fuzz-installed
-# The environment with PyTorch (adapters/environments.py), with our buffer built for it.
+# The venv with PyTorch (adapters/venvs.py), with our buffer built for it.
 PYTORCH := .peers/torch/bin/python
 PYTORCH_BUILT := .peers/torch/.built
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
@@ -85,10 +85,10 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	@touch $@
 
 setup: $(BUILT) $(if $(WITH_PYTORCH),$(PYTORCH_BUILT)) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
-	@$(PY) -m adapters.environments '$(PEERS)'
+	@$(PY) -m adapters.venvs '$(PEERS)'
 
 bench: $(BUILT) $(if $(WITH_PYTORCH),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s] [RESUME=run.json: measure the rest of an interrupted run]
-	@$(if $(MINE),REPLAYBENCH_ADAPTER='$(MINE)') $(PY) -m adapters.environments '$(MEASURED)'
+	@$(if $(MINE),REPLAYBENCH_ADAPTER='$(MINE)') $(PY) -m adapters.venvs '$(MEASURED)'
 	@run='$(or $(RESUME),results/runs/bench-$(PROFILE)-'$$(date -u +%Y%m%dT%H%M%SZ)'.json)'; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) $(if $(RESUME),--resume,--out) "$$run"; status=$$?; \
 	test $$status = 2 || test ! -f "$$run" || $(PY) -m reports.build --show "$$run" || status=1; exit $$status
@@ -96,9 +96,9 @@ bench: $(BUILT) $(if $(WITH_PYTORCH),$(PYTORCH_BUILT)) ## benchmark the buffers 
 # A build folder of its own, because this build has the headers of another NumPy. If the environment could not be
 # installed, a bench goes on, and its report says why.
 $(PYTORCH_BUILT): $(BUILT)
-	@$(PY) -m adapters.environments torchrl
+	@$(PY) -m adapters.venvs torchrl
 	@test -f .peers/torch/failed || { \
-	  echo "building cpprb_impl for PyTorch's environment" && \
+	  echo "building cpprb_impl for PyTorch's venv" && \
 	  $(PYTORCH) -m pip install --quiet --disable-pip-version-check --no-deps --config-settings build-dir=build/pytorch --editable . && \
 	  touch $@; }
 
@@ -113,7 +113,7 @@ apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment
 	  $(if $(SEED),--seed '$(SEED)') $(if $(BUFFER)$(LOCK),--buffer '$(APEX_BUFFER)')
 
 contribute: $(BUILT) ## measure this machine for the project's page, in 20 minutes; docs/contribute.md says how to send the record
-	@$(PY) -m adapters.environments ''
+	@$(PY) -m adapters.venvs ''
 	@$(PY) -m suites.contribute
 
 report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
@@ -153,19 +153,19 @@ test-learners: $(PYTORCH_BUILT) ## run the quick tests inside learners such as S
 	@$(PYTORCH) -m pytest $(or $(ARGS),tests/learners -m 'not slow' $(LIMIT))
 
 .peers/tf2rl/.built: $(BUILT)
-	@$(PY) -m adapters.environments tf2rl
-	@echo "building cpprb_impl for tf2rl's environment"
+	@$(PY) -m adapters.venvs tf2rl
+	@echo "building cpprb_impl for tf2rl's venv"
 	@.peers/tf2rl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings build-dir=build/tf2rl --editable .
 	@touch $@
 
-test-old-learners: .peers/tf2rl/.built ## run the tests inside tf2rl, which needs old libraries in an environment of their own: [ARGS='-k apex']
+test-old-learners: .peers/tf2rl/.built ## run the tests inside tf2rl, which needs old libraries in a venv of their own: [ARGS='-k apex']
 	@.peers/tf2rl/bin/python -m pytest tests/learners/test_tf2rl.py $(ARGS)
 
 test-training: $(PYTORCH_BUILT) ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']
 	@$(PYTORCH) -m pytest tests/training $(ARGS)
 
 test-peers: $(BUILT) ## run the conformance tests of peers that bench measures only when named: [PEERS=all|a,b] [ARGS='-k wrap']
-	@$(PY) -m tests.adapters.in_environments '$(PEERS)' $(ARGS)
+	@$(PY) -m tests.adapters.in_venvs '$(PEERS)' $(ARGS)
 
 sanitize: $(BUILT) ## tests/cpprb_impl under AddressSanitizer and UndefinedBehaviorSanitizer (needs g++): [ARGS='-k wrap']
 	@.ci/sanitize $(ARGS)
@@ -219,8 +219,8 @@ wheels-cross: ## after `make wheels`: the same for AArch64, tried under emulatio
 model: ## check every state of the ring's protocol with Spin, after controls (needs spin and gcc; three minutes)
 	@.ci/model
 
-new-peer: $(BUILT) ## create the files of a new peer: NAME=x [ENVIRONMENT=its own one]; CONTRIBUTING.md lists the six steps
-	@$(PY) -m adapters.new_peer '$(NAME)' '$(ENVIRONMENT)'
+new-peer: $(BUILT) ## create the files of a new peer: NAME=x [VENV=its own one]; CONTRIBUTING.md lists the six steps
+	@$(PY) -m adapters.new_peer '$(NAME)' '$(VENV)'
 
 orders: ## run the core on a model of weak memory, and check that each weakened memory order is detected (needs g++; about 40 minutes on 2 cores): [EXECUTIONS=200000 per scenario]
 	@.ci/orders check --control $(EXECUTIONS) --executions $$(($(EXECUTIONS) / 10))
@@ -241,14 +241,14 @@ format: $(BUILT) ## fix style automatically where possible
 	@$(PY) -m ruff format .
 	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
 
-lock: ## resolve the dependency groups of pyproject.toml into constraints.txt again, or those of one environment (needs uv): [ENVIRONMENT=y]
-ifeq ($(ENVIRONMENT),)
+lock: ## resolve the dependency groups of pyproject.toml into constraints.txt again, or those of one venv (needs uv): [VENV=y]
+ifeq ($(VENV),)
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
 	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
 	uv pip compile --quiet --universal --python-version 3.11 --group wheels --no-annotate --no-header --upgrade --output-file constraints-wheels.txt
 endif
-	for pins in adapters/pins/$(or $(ENVIRONMENT),*).txt; do \
-	  uv --config-file adapters/pins/uv.toml pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
+	for pins in adapters/pins/$(or $(VENV),*).txt; do \
+	  uv --config-file adapters/pins/uv.toml pip compile --quiet --universal --python-version 3.11 --group venv-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
 
 clean: ## remove everything that make creates, except the runs in results/runs
 	rm -rf .venv .peers .cache .gate build dist reports/out .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters import dict_observations, environments
+from adapters import dict_observations, venvs
 from adapters.contract import Contract, RowFields
 
 Array = NDArray[Any]
@@ -88,8 +88,8 @@ class Peer(ABC):
 
     #: the last Python version for which the pinned release can be installed; None: no known limit
     last_python: ClassVar[tuple[int, int] | None] = None
-    #: the environment in which it is installed (`adapters.environments`); None: the common one
-    environment: ClassVar[str | None] = None
+    #: the venv in which it is installed (`adapters.venvs`); None: the common one
+    venv: ClassVar[str | None] = None
 
     @classmethod
     def version(cls) -> str:
@@ -101,8 +101,8 @@ class Peer(ABC):
         if cls.distribution is None:
             return "in this project"
         try:
-            return environments.version(cls.distribution, cls.environment)
-        except environments.NotInstalled:
+            return venvs.version(cls.distribution, cls.venv)
+        except venvs.NotInstalled:
             if cls.last_python is not None and sys.version_info[:2] > cls.last_python:
                 raise Unavailable(
                     f"{cls.distribution} has wheels up to Python {'.'.join(map(str, cls.last_python))}, "

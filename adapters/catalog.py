@@ -16,7 +16,7 @@ PEERS: dict[str, str] = {
     "reverb": "adapters.peers.reverb.adapter:Reverb",
 }
 
-#: Single-process peers that are only measured if named, or with PEERS=all: libraries that need their own environment,
+#: Single-process peers that are only measured if named, or with PEERS=all: libraries that need their own venv,
 #: and other ways of using the peers above.
 ON_REQUEST: dict[str, str] = {
     "torchrl": "adapters.peers.torchrl.adapter:TorchRL",

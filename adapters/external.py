@@ -12,7 +12,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from adapters import environments
+from adapters import venvs
 from adapters.base import Adapter
 
 VARIABLE = "REPLAYBENCH_ADAPTER"
@@ -32,13 +32,13 @@ def adapters() -> dict[str, type[Adapter]]:
 
 
 def use(file: Path) -> type[Adapter]:
-    """Make the adapter in this file a peer, here and in launches, with the environment that it needs."""
+    """Make the adapter in this file a peer, here and in launches, with the venv that it needs."""
     os.environ[VARIABLE] = str(file.resolve())
     (mine,) = adapters().values()
-    if mine.environment:
-        if environments.is_known(mine.environment):
-            environments.make(mine.environment)
-        if trouble := environments.trouble(mine.environment):
+    if mine.venv:
+        if venvs.is_known(mine.venv):
+            venvs.make(mine.venv)
+        if trouble := venvs.trouble(mine.venv):
             raise BadAdapter(f"{file.name}: {trouble}")
     return mine
 
@@ -64,4 +64,6 @@ def _load(file: str) -> type[Adapter]:
         raise BadAdapter(f"{file} must define one subclass of adapters.base.Adapter, but defines: {names}")
     if lacking := [name for name in ("name", "distribution", "usage", "contract") if not hasattr(found[0], name)]:
         raise BadAdapter(f"{file}: {found[0].__name__} lacks {', '.join(lacking)}")
+    if hasattr(found[0], "environment"):
+        raise BadAdapter(f"{file}: {found[0].__name__}.environment must be named venv")
     return found[0]

@@ -10,8 +10,8 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 
-#: The environment of both libraries: a NumPy version from their time, and none of their other requirements.
-ENVIRONMENT = "legacy"
+#: The venv of both libraries: a NumPy version from their time, and none of their other requirements.
+VENV = "legacy"
 
 
 def load(module: str, hollow: Sequence[str]) -> types.ModuleType:

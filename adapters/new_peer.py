@@ -1,6 +1,6 @@
 """Generate the skeleton of a new peer: an adapter with its contract, and a line in the registry.
 
-    python -m adapters.new_peer NAME [ENVIRONMENT]      # `make new-peer NAME=...` calls it
+    python -m adapters.new_peer NAME [VENV]      # `make new-peer NAME=...` calls it
 
 The skeleton can be imported, but it fails every conformance test until its TODOs are resolved.
 """
@@ -36,7 +36,7 @@ from adapters.contract import Contract, Release, Returns, RowFields, Stated, no,
 class $cls(Adapter):
     name = "$name"
     distribution = "$name"  # TODO: its name on PyPI, if different
-$environment    usage = "TODO: the calls that are used here (the page that documents them)"
+$venv    usage = "TODO: the calls that are used here (the page that documents them)"
     # yes(...) and no(...) take a detail for the feature table and its evidence: a page, or "seen: " and a test.
     contract = Contract(
         batch_add=no("TODO"),
@@ -75,14 +75,14 @@ $environment    usage = "TODO: the calls that are used here (the page that docum
 
 
 def main(arguments: Sequence[str], folder: Path = HERE) -> int:
-    name, environment = ([*arguments, ""] if len(arguments) == 1 else arguments) if arguments else ("", "")
+    name, venv = ([*arguments, ""] if len(arguments) == 1 else arguments) if arguments else ("", "")
     module = name.replace("-", "_")
     if error := _check_name(name, module, folder):
         print(error, file=sys.stderr)
         return 2
     cls = "".join(part.capitalize() for part in module.split("_"))
-    line = f'    environment = "{environment}"\n' if environment else ""
-    (folder / "peers" / f"{module}.py").write_text(SKELETON.substitute(name=name, cls=cls, environment=line))
+    line = f'    venv = "{venv}"\n' if venv else ""
+    (folder / "peers" / f"{module}.py").write_text(SKELETON.substitute(name=name, cls=cls, venv=line))
     _register(folder / "catalog.py", f'    "{name}": "adapters.peers.{module}:{cls}",\n')
     print(f"wrote adapters/peers/{module}.py and its line in adapters/catalog.py; next: see CONTRIBUTING.md")
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from email.message import Message
 from typing import cast
 
-from adapters import environments, external, features
+from adapters import external, features, venvs
 from adapters.base import Adapter, Peer, PeerInfo, Unavailable
 from adapters.catalog import (
     ALL,
@@ -23,9 +23,9 @@ from adapters.catalog import (
     SHARED_ON_REQUEST,
     classes,
 )
-from adapters.environments import NotInstalled
 from adapters.hosts import HostsAdapter
 from adapters.learners import LearnerArm
+from adapters.venvs import NotInstalled
 
 #: The peers to which ratios are taken: for single-process buffers, for shared buffers, for those over hosts, and for
 #: those inside a learner.
@@ -86,16 +86,16 @@ def in_learners() -> list[str]:
 
 def chosen(names: Collection[str]) -> list[str]:
     """Return the peers that `names` select, and another project's. A name selects the peer and its variants, except
-    those that need another environment than the peer and are used without a learner: they are selected by their own
+    those that need another venv than the peer and are used without a learner: they are selected by their own
     name. "all" selects every peer, and an empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
         on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
         return [name for name in every() if name not in on_request]
-    environment = {name: peer_class(name).environment for name in names if name != ALL}
+    venv = {name: peer_class(name).venv for name in names if name != ALL}
 
     def is_variant(name: str) -> bool:
         named = family(name)
-        return named in environment and (name in IN_LEARNERS or peer_class(name).environment == environment[named])
+        return named in venv and (name in IN_LEARNERS or peer_class(name).venv == venv[named])
 
     wanted = {*names, *_external()}
     return [name for name in every() if ALL in wanted or name in wanted or is_variant(name)]
@@ -150,7 +150,7 @@ def _licence(cls: type[Peer]) -> str:
     stated = cls.contract.licence
     if cls.distribution is None:
         return stated
-    library = environments.installed(cls.distribution, cls.environment)
+    library = venvs.installed(cls.distribution, cls.venv)
     about = cast(Message, library.metadata)
     classifiers = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier", ()) if text.startswith("License")]
     found = about.get("License-Expression") or " and ".join(classifiers) or (about.get("License") or "").split("\n")[0]
@@ -165,4 +165,4 @@ def _licence(cls: type[Peer]) -> str:
 
 def python(name: str) -> str:
     """Return the interpreter for launches of this peer."""
-    return environments.python(peer_class(name).environment)
+    return venvs.python(peer_class(name).venv)

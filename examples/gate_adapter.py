@@ -20,7 +20,7 @@ from adapters.contract import Contract, Returns, RowFields, Stated, no
 class StableBaselines3(Adapter):
     name = "sb3"
     distribution = "stable-baselines3"
-    environment = "torch"  # adapters/pins/torch.txt has PyTorch and Gymnasium; without this line: what .venv has
+    venv = "torch"  # adapters/pins/torch.txt has PyTorch and Gymnasium; without this line: what .venv has
     usage = "ReplayBuffer.add of one environment, and sample, as in its DQN and SAC"
     # What the buffer promises. Each answer is checked before it is timed; what is not stated has the usual behaviour.
     contract = Contract(

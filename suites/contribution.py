@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from adapters import environments, registry
+from adapters import registry, venvs
 from results import BadRecord, Run, frames, load
 from results.verdicts import ENOUGH
 
@@ -23,7 +23,7 @@ NEEDED = ("throughput", "integrity", "conformance")  # suites
 LARGEST = 2_000_000  # bytes
 COMMIT = re.compile(r"[0-9a-f]{40}")
 PRIVATE = re.compile(r"/(?:home|Users|root)/[\w.-]+")  # a folder with a person's name
-COMMON_PINS = environments.CHECKOUT / "constraints.txt"
+COMMON_PINS = venvs.CHECKOUT / "constraints.txt"
 
 
 def file_name(run: Run) -> str:
@@ -83,7 +83,7 @@ def commit_faults(revision: str, base: str) -> list[str]:
 
 
 def _git(*command: str) -> bool:
-    return subprocess.run(["git", *command], cwd=environments.CHECKOUT, capture_output=True).returncode == 0
+    return subprocess.run(["git", *command], cwd=venvs.CHECKOUT, capture_output=True).returncode == 0
 
 
 def version_faults(run: Run) -> list[str]:
@@ -101,7 +101,7 @@ def pinned(name: str) -> str | None:
     peer = registry.peer_class(name)
     if peer.distribution is None:
         return None
-    pins = environments.PINS / f"{peer.environment}.txt" if peer.environment else COMMON_PINS
+    pins = venvs.PINS / f"{peer.venv}.txt" if peer.venv else COMMON_PINS
     found = re.search(rf"^{re.escape(peer.distribution)}==([^\s;]+)", pins.read_text(encoding="utf-8"), re.M | re.I)
     return found.group(1) if found else None
 

@@ -21,7 +21,7 @@ from adapters.peers.baselines_style import BaselinesStyle
 class Baselines(BaselinesStyle):
     name = "baselines"
     distribution = "baselines"
-    environment = legacy.ENVIRONMENT
+    venv = legacy.VENV
     usage = (
         "positional add, sample(batch, beta), update_priorities(idxes, priorities), as deepq.learn does; "
         "only its buffers' modules are imported, since the package needs TensorFlow 1"

@@ -26,7 +26,7 @@ from adapters.peers.chainerrl_style.adapter import ChainerRLStyle
 class ChainerRL(ChainerRLStyle):
     name = "chainerrl"
     distribution = "chainerrl"
-    environment = legacy.ENVIRONMENT
+    venv = legacy.VENV
     usage = (
         "as its agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
         "only its buffers' modules are imported, since the package needs Chainer"

@@ -26,7 +26,7 @@ from adapters.contract import Contract, Release, Returns, RowFields, Stated, no,
 class D3rlpy(Adapter):
     name = "d3rlpy"
     distribution = "d3rlpy"
-    environment = "d3rlpy"
+    venv = "d3rlpy"
     usage = "ReplayBuffer(FIFOBuffer(limit)), one Episode per row, sample_transition_batch (d3rlpy docs, Replay Buffer)"
     contract = Contract(
         batch_add=no("whole episodes"),

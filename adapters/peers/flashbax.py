@@ -36,7 +36,7 @@ from adapters.contract import Contract, Release, Returns, RowFields, Stated, no,
 class Flashbax(Adapter):
     name = "flashbax"
     distribution = "flashbax"
-    environment = "jax"
+    venv = "jax"
     usage = (
         "make_(prioritised_)item_buffer, functions compiled with jax.jit(..., donate_argnums=0) "
         "(README, In-place Updating of Buffer State); compiled for each batch size before timing"

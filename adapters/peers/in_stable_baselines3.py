@@ -25,7 +25,7 @@ THEIR_CONTRACT = replace(
 
 
 class InStableBaselines3(LearnerArm):
-    environment = "torch"
+    venv = "torch"
     #: arguments of the algorithm
     arguments: ClassVar[Mapping[str, Any]] = {}
 

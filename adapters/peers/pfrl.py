@@ -39,7 +39,7 @@ _ONE = Field((), "bool")
 class Pfrl(Adapter):
     name = "pfrl"
     distribution = "pfrl"
-    environment = "torch"
+    venv = "torch"
     usage = (
         "append(state=...), sample(n), each key stacked by NumPy, update_errors(errors), as its DQN (pfrl.agents.dqn)"
     )

@@ -70,7 +70,7 @@ class PrioritizedReplay:
 class SeedRLStyle(Adapter):
     name = "seed-rl-style"
     distribution = None
-    environment = "tf"
+    venv = "tf"
     usage = (
         "insert(rows, priorities), sample, update_priorities, each one tf.function, as SEED RL's learner does; "
         "written in this project in its style, so its speed is not the original's"

@@ -30,7 +30,7 @@ from adapters.parallel import RowCollector
 class StableBaselines3(Adapter):
     name = "stable-baselines3"
     distribution = "stable-baselines3"
-    environment = "torch"
+    venv = "torch"
     usage = (
         "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
     )

@@ -33,7 +33,7 @@ PARALLEL, PREFETCHED = 3, 3  # batches, in the DQN tutorial
 class TFAgents(Adapter):
     name = "tf-agents"
     distribution = "tf-agents"
-    environment = "tf"
+    venv = "tf"
     last_python = (3, 11)
     usage = (
         "TFUniformReplayBuffer: add_batch in a tf.function, as_dataset(sample_batch_size).prefetch(3) "

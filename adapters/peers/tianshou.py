@@ -31,7 +31,7 @@ from adapters.dict_observations import NEXT_OBS, OBS, nested
 class Tianshou(Adapter):
     name = "tianshou"
     distribution = "tianshou"
-    environment = "torch"
+    venv = "torch"
     usage = (
         "ReplayBuffer.add(Batch(...)), many rows by update(ReplayBuffer.from_data(...)), sample (Tianshou docs, Buffer)"
     )

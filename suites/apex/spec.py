@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from adapters import environments, registry
+from adapters import registry, venvs
 from results.record import Param, Record, Run
 from suites.suite import Launch, Quantity, Settings, Suite
 
@@ -188,7 +188,7 @@ class Apex(Suite[ApexSettings]):
             name += f", cores: {group.cores}"
         # Each job has a warm-up and a window, and explorers of some peers take seconds to start.
         limit = len(group.jobs) * (2 * settings.seconds + 10) + 60
-        python = environments.python(environments.PYTORCH) if group.work_us == DQN else None
+        python = venvs.python(venvs.PYTORCH) if group.work_us == DQN else None
         return self.launch(name, records, options, python=python, least_limit=limit, blocks=group.blocks)
 
 

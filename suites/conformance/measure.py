@@ -28,12 +28,12 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import cast
 
-from adapters import environments, registry
+from adapters import registry, venvs
 from adapters.base import Adapter, Unavailable
 from adapters.behaviours import Meaning
 from adapters.child_process import exit_with_parent
 from adapters.contract import Contract
-from adapters.environments import NotInstalled
+from adapters.venvs import NotInstalled
 from suites.conformance import draws as probes_draws
 from suites.conformance import edges as probes_edges
 from suites.conformance import numbered
@@ -201,9 +201,7 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
         outcome, reason = failure(error)
         yield from (result(check, outcome=outcome, reason=reason) for check in SUITE.benchmarks)
         return
-    judged = partial(
-        _judged, kind, shlex.join([environments.shown(kind.environment), *SUITE.command(peer, setting.options())])
-    )
+    judged = partial(_judged, kind, shlex.join([venvs.shown(kind.venv), *SUITE.command(peer, setting.options())]))
     doubtful: list[tuple[int, Mapping[str, dict]]] = []  # repeated when the first worker has ended
     for number, (checks, said) in enumerate(zip(PARTS.values(), watch(peer, setting), strict=True)):
         found = {check: judged(check, report) for check, report in said.items()}

@@ -6,7 +6,7 @@
 REV is a revision, a wheel's path, or a release such as name==1.0. With --adapter, the buffer is another project's
 and is used through the adapter in FILE; revisions are then those of the project's checkout DIR.
 
-Builds each into its own environment under .gate/, and launches what the suites' profile "gate" measures on both, again
+Builds each into its own venv under .gate/, and launches what the suites' profile "gate" measures on both, again
 and again, until the verdict on each benchmark is known or the time is over. Benchmarks that are decided are not
 measured again. Writes a run file with the peers "base" and "head", which `reports.gate` judges in the same way.
 
@@ -41,7 +41,7 @@ def measure(args: argparse.Namespace) -> int:
     if args.adapter:
         mine = external.use(args.adapter)
         peers = (mine.name,)
-        options = {"environment": mine.environment, "variables": (f"{external.VARIABLE}={args.adapter.resolve()}",)}
+        options = {"venv": mine.venv, "variables": (f"{external.VARIABLE}={args.adapter.resolve()}",)}
     if args.project:
         project = project_at(args.project, args.adapter)
     named = {"base": sources.parse(args.base, project), "head": sources.parse(args.head, project)}

@@ -1,4 +1,4 @@
-"""The two builds that a gate compares, each in an environment in which only the package differs."""
+"""The two builds that a gate compares, each in a venv in which only the package differs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from zipfile import ZipFile
 
-from adapters import environments
+from adapters import venvs
 from results.analysis.verdict import HarnessError
 from suites.gate.sources import FOLDER, Source
 from suites.runner import process as processes
@@ -31,7 +31,7 @@ class Side:
 
     name: str  # its name as a peer of the run
     source: Source
-    environment: str | None = None  # of `adapters.environments`, whose packages the measurement needs beside it
+    venv: str | None = None  # of `adapters.venvs`, whose packages the measurement needs beside it
     options: tuple[str, ...] = ()  # CMake's options of the build, as NAME=VALUE
     variables: tuple[str, ...] = ()  # of the environment of its launches, as NAME=VALUE
     order: int | None = None  # seed of the order in which it is linked; None: another one in each launch
@@ -82,10 +82,10 @@ class Side:
         return list((self.site_packages / self.package).rglob("*.so"))
 
     def build(self, interrupt: Interrupt) -> None:
-        """Make a fresh environment with the package built from its source, and append an existing one's packages.
+        """Make a fresh venv with the package built from its source, and append an existing one's packages.
 
-        Python searches the paths in the .pth file after the environment's own packages. It does not read .pth files in
-        those folders, so an editable install of the package in our environment has no effect.
+        Python searches the paths in the .pth file after the venv's own packages. It does not read .pth files in
+        those folders, so an editable install of the package in our venv has no effect.
         """
         print(f"building {self.name} ({self.version})", flush=True)
         shutil.rmtree(self.home, ignore_errors=True)
@@ -99,7 +99,7 @@ class Side:
             self._run(interrupt, [*pack, *given])
         install = ["install", "--no-deps", "--no-index", f"--target={self.site_packages}"]
         self._run(interrupt, [*pip, *install, str(self.wheel)])
-        behind = [*environments.site_packages(self.environment), str(processes.CHECKOUT)]
+        behind = [*venvs.site_packages(self.venv), str(processes.CHECKOUT)]
         (self.site_packages / "behind.pth").write_text("\n".join(dict.fromkeys(behind)) + "\n")
 
     @property

@@ -28,7 +28,7 @@ from itertools import count
 
 import numpy as np
 
-from adapters import environments, registry
+from adapters import registry, venvs
 from adapters.base import Adapter
 from adapters.behaviours import GivenPriority
 from suites.integrity import certified
@@ -190,7 +190,7 @@ def measure(peer: str, setting: IntegritySettings) -> Iterator[Result]:
         outcome, reason = failure(error)
         yield from (result(name, outcome=outcome, reason=reason) for name in SUITE.benchmarks)
         return
-    again = shlex.join([environments.shown(kind.environment), *SUITE.command(peer, setting.options())])
+    again = shlex.join([venvs.shown(kind.venv), *SUITE.command(peer, setting.options())])
     try:
         for part, names in PARTS:
             try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters import environments
+from adapters import venvs
 from results.record import Param, Run
 from suites.suite import Launch, Quantity, Settings, Suite
 from suites.training.nstep import fields_of
@@ -107,7 +107,7 @@ class Learning(Suite[LearningSettings]):
             f"learning {task.env} with {peer}",
             [*once, *curve],
             {"env": task.env, "target": task.target, "seconds": task.seconds, "every": task.every},
-            python=environments.python(environments.PYTORCH),
+            python=venvs.python(venvs.PYTORCH),
             seeded=True,
             least_limit=task.seconds + END_SECONDS,
             blocks=task.blocks,

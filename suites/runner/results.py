@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from adapters.base import Unavailable, WrongAnswer
-from adapters.environments import NotInstalled
+from adapters.venvs import NotInstalled
 from results.record import Param, Record
 
 Outcome = Literal["ok", "failed", "wrong", "skipped", "broken"]

@@ -17,7 +17,7 @@ from pathlib import Path
 import gymnasium
 
 from adapters.base import Adapter, Unavailable
-from adapters.environments import NotInstalled
+from adapters.venvs import NotInstalled
 from suites.training import checkpoint, interrupt
 from suites.training.checkpoint import NotResumable
 from suites.training.crew import Crew

@@ -45,6 +45,10 @@ def test_it_is_measured_beside_the_others(tmp_path):
         (ADAPTER + "class Other(Mine): pass\n", "but defines: Mine, Other"),
         (ADAPTER, "Mine lacks distribution, usage, contract"),
         (
+            ADAPTER + "    distribution = usage = contract = None\n    environment = 'torch'\n",
+            "Mine.environment must be named venv",
+        ),
+        (
             ADAPTER + "    distribution = usage = contract = None\n    name = 'cpprb'\n",
             "an adapter's name must not be that of a peer of this project, got 'cpprb'",
         ),

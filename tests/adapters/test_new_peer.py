@@ -38,7 +38,7 @@ def test_a_new_peer_lints_is_known_and_fails_until_it_is_written(copy: Path) -> 
     written = ("adapters/peers/ring_of_ours.py", "adapters/catalog.py")
     assert run(copy, "ruff", "check", *written).stdout.strip() == "All checks passed!"
     assert run(copy, "ruff", "format", "--check", *written).returncode == 0
-    listed = run(copy, "adapters.environments", "ring-of-ours")
+    listed = run(copy, "adapters.venvs", "ring-of-ours")
     assert listed.returncode == 0, listed.stderr
     tests = run(
         copy,
@@ -55,9 +55,9 @@ def test_a_new_peer_lints_is_known_and_fails_until_it_is_written(copy: Path) -> 
     assert not re.search(r"passed|skipped", tests.stdout.splitlines()[-1]), tests.stdout
 
 
-def test_a_peer_may_have_an_environment_of_its_own(copy: Path) -> None:
+def test_a_peer_may_have_a_venv_of_its_own(copy: Path) -> None:
     assert run(copy, "adapters.new_peer", "elsewhere", "own").returncode == 0
-    assert 'environment = "own"' in (copy / "adapters" / "peers" / "elsewhere.py").read_text()
+    assert 'venv = "own"' in (copy / "adapters" / "peers" / "elsewhere.py").read_text()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import pytest
 import adapters.base
 import adapters.peers.reverb.server
 from adapters.base import Field, Peer, Spec, Unavailable
-from adapters.environments import NotInstalled
 from adapters.registry import (
     ALL,
     ON_REQUEST,
@@ -26,6 +25,7 @@ from adapters.registry import (
     every,
     peer_class,
 )
+from adapters.venvs import NotInstalled
 
 from .conftest import FIELDS, make
 

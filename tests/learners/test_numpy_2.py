@@ -1,4 +1,4 @@
-"""Values are changed, refused and warned of under NumPy 2, which PyTorch's environment has, as under NumPy 1.26."""
+"""Values are changed, refused and warned of under NumPy 2, which PyTorch's venv has, as under NumPy 1.26."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_the_measured_commit_must_be_one_that_the_base_contains(put, capsys, mon
     contained = commit()
     git("switch", "--create", "mine")
     elsewhere = commit()
-    monkeypatch.setattr(contribution.environments, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(contribution.venvs, "CHECKOUT", tmp_path)
     assert contribution.main([str(put(measured(revision=contained))), "--base", "main"]) == 0
     for revision in (elsewhere, "0" * 40):
         assert contribution.main([str(put(measured(revision=revision))), "--base", "main"]) == 1

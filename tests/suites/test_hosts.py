@@ -270,7 +270,7 @@ def test_tc_takes_the_speeds_of_a_job(rate):
 @pytest.mark.parametrize("peer", registry.over_hosts())
 def test_every_cell_of_a_buffer_over_hosts_has_a_figure(surroundings, peer):
     about = registry.describe(peer)
-    if registry.adapter_class(peer).environment and about.version is None:
+    if registry.adapter_class(peer).venv and about.version is None:
         pytest.skip(about.reason or "")
     done = surroundings.run(
         "-m", "suites.hosts", "--peer", peer, "--job=CartPole-v1:2:none:32", "--seconds=0.2",

@@ -54,7 +54,7 @@ CONTRACT = Contract(
 class TorchRL(Adapter):
     name = "torchrl"
     distribution = "torchrl"
-    environment = "torch"
+    venv = "torch"
     usage = "ReplayBuffer(LazyTensorStorage, PrioritizedSampler), extend(TensorDict), sample (TorchRL, Replay Buffers)"
     contract = CONTRACT
 

@@ -16,12 +16,12 @@ import pytest
 
 from adapters.base import Adapter, Columns, Spec, Step
 from adapters.checks import as_steps, keyed_columns
-from adapters.environments import NotInstalled, version
 from adapters.peers.baselines import Baselines
 from adapters.peers.baselines_style import BaselinesStyle
 from adapters.peers.chainerrl import ChainerRL
 from adapters.peers.chainerrl_style.adapter import ChainerRLStyle
 from adapters.peers.chainerrl_style.buffer import RandomAccessQueue
+from adapters.venvs import NotInstalled, version
 
 from ..conftest import FIELDS
 

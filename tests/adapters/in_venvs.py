@@ -1,8 +1,8 @@
-"""Run the conformance tests of the peers that are measured only when named, in the environments that they live in.
+"""Run the conformance tests of the peers that are measured only when named, in the venvs that they live in.
 
-    python -m tests.adapters.in_environments [PEER,...] [ARGUMENT OF PYTEST ...]      # `make test-peers` calls it
+    python -m tests.adapters.in_venvs [PEER,...] [ARGUMENT OF PYTEST ...]      # `make test-peers` calls it
 
-Without names: all such peers. The tests are the same that `make test` runs for the others. A peer whose environment
+Without names: all such peers. The tests are the same that `make test` runs for the others. A peer whose venv
 can't be made fails, with the reason.
 """
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from adapters import environments, registry
+from adapters import registry, venvs
 
 TESTS = ("tests/adapters/test_conformance.py", "tests/adapters/test_any_fields.py")
 ONLY_THERE = {"legacy": ["tests/adapters/peers/test_fidelity.py"]}
@@ -27,30 +27,30 @@ def main(names: Sequence[str], options: Sequence[str]) -> int:
     if not peers:
         print(f"make test tests these: {', '.join(names)}", file=sys.stderr)
         return 2
-    by_environment: dict[str | None, list[str]] = {}
+    by_venv: dict[str | None, list[str]] = {}
     for name in peers:
-        by_environment.setdefault(registry.adapter_class(name).environment, []).append(name)
-    return max([_test(environment, names, options) for environment, names in by_environment.items()])
+        by_venv.setdefault(registry.adapter_class(name).venv, []).append(name)
+    return max([_test(venv, names, options) for venv, names in by_venv.items()])
 
 
-def _test(environment: str | None, peers: Sequence[str], options: Sequence[str]) -> int:
-    if environment is not None:
-        environments.make(environment)
+def _test(venv: str | None, peers: Sequence[str], options: Sequence[str]) -> int:
+    if venv is not None:
+        venvs.make(venv)
     missing = [f"{name}: {reason}" for name in peers if (reason := registry.describe(name).reason)]
     if missing:
         print(*missing, sep="\n", file=sys.stderr)
         return 1
-    print(f"{', '.join(peers)} in {environment or 'make test'}'s environment", flush=True)
+    print(f"{', '.join(peers)} in {venv or 'make test'}'s venv", flush=True)
     # pytest-timeout, which this setting is for, need not be there.
     command = [
-        environments.python(environment),
+        venvs.python(venv),
         "-m",
         "pytest",
         "-q",
         "-W",
         "ignore::pytest.PytestConfigWarning",
         *TESTS,
-        *ONLY_THERE.get(environment, ()),
+        *ONLY_THERE.get(venv, ()),
     ]
     return subprocess.run([*command, *(f"--peer={name}" for name in peers), *options]).returncode
 
