@@ -1,11 +1,11 @@
-# Every target does its own set-up: a virtual environment in .venv, the pinned requirements, the native build.
+# Every target does its own set-up: .venv, the pinned requirements, the native build.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
 # What PROFILE=apex and PROFILE=hosts compare: ways of sharing a buffer, and buffers over several hosts.
 APEX_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[shared]
 HOSTS_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]
 # Profiles with launches that need PyTorch, whichever buffer they measure.
-TRAINING := tiny apex learning learners learners-prioritized learners-sparse learners-speed
+TRAINING := tiny apex solve_time paired_training paired_prioritized paired_sparse paired_speed
 # Our buffer is built for PyTorch's venv, too, if a launch imports both.
 WITH_PYTORCH = $(or $(filter $(TRAINING),$(PROFILE)),$(filter all,$(PEERS)),$(findstring cpprb_impl[TorchRL],$(PEERS)),$(findstring [SB3,$(PEERS)))
 MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)),$(if $(filter hosts,$(PROFILE)),$(HOSTS_PEERS)))
@@ -30,14 +30,14 @@ TAKES.verify := SECONDS TRIALS EXECUTIONS ARGS
 TAKES.new-peer := NAME VENV
 TAKES.lock := VENV
 TAKES.orders := EXECUTIONS
-$(foreach t,gate-power test test-pythons test-slow test-learners test-old-learners test-training sanitize,$(eval TAKES.$t := ARGS))
+$(foreach t,gate-power test test-pythons test-slow test-integrations test-old-integrations test-apex-dqn sanitize,$(eval TAKES.$t := ARGS))
 $(foreach t,fuzz soak sequences threads,$(eval TAKES.$t := SECONDS))
 $(foreach t,crash crash-hosts,$(eval TAKES.$t := TRIALS))
 ALLOWED := $(strip PYTHON $(foreach goal,$(MAKECMDGOALS),$(TAKES.$(goal))))
 GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v))
 FOREIGN := $(filter-out $(ALLOWED) MAKEFLAGS,$(GIVEN))
 $(if $(FOREIGN),$(error make $(MAKECMDGOALS) does not take $(FOREIGN); it takes $(ALLOWED)))
-PROFILES := tiny quick survey full sweep apex learning learners learners-prioritized learners-sparse learners-speed hosts
+PROFILES := tiny quick survey full sweep apex solve_time paired_training paired_prioritized paired_sparse paired_speed hosts
 $(if $(filter bench setup,$(MAKECMDGOALS)),$(if $(filter-out $(PROFILES),$(PROFILE)),$(error unknown profile: $(PROFILE); known: $(PROFILES))))
 # The values, too, as far as the standard library can check them.
 REFUSED := $(if $(filter setup bench apex gate,$(firstword $(MAKECMDGOALS))),$(shell $(PYTHON) -m suites.variables $(firstword $(MAKECMDGOALS)) $(foreach v,$(filter-out MAKEFLAGS,$(GIVEN)),'$v=$($v)')))
@@ -66,7 +66,7 @@ WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 LIMIT := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex contribute report site plan gate gate-power gate-history test test-pythons test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
+.PHONY: help setup bench apex contribute report site plan gate gate-power gate-history test test-pythons test-slow test-integrations test-old-integrations test-apex-dqn test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,7 +106,7 @@ $(PYTORCH_BUILT): $(BUILT)
 APEX_BUFFER = $(or $(BUFFER),cpprb_impl)$(if $(LOCK)$(filter cpprb_impl,$(or $(BUFFER),cpprb_impl)),[lock=$(or $(LOCK),none)])
 
 apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10 or SECONDS=600] [RESUME=folder]; over hosts: [HOSTS=3 in all, the first for the learner, made of this machine (needs root)] [LOSE_HOST=30, seconds] [ADDRESS=auto, of a Ray cluster]
-	@$(PYTORCH) -m suites.training.train --minutes '$(or $(MINUTES),10)' $(if $(RESUME),--resume '$(RESUME)') \
+	@$(PYTORCH) -m suites.apex_dqn.train --minutes '$(or $(MINUTES),10)' $(if $(RESUME),--resume '$(RESUME)') \
 	  $(if $(filter command,$(firstword $(origin SECONDS))),--seconds '$(SECONDS)') $(if $(filter command,$(firstword $(origin HOSTS))),--hosts '$(HOSTS)') \
 	  $(if $(filter command,$(firstword $(origin LOSE_HOST))),--lose-host '$(LOSE_HOST)') $(if $(filter command,$(firstword $(origin ADDRESS))),--address '$(ADDRESS)') \
 	  $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(EXPLORERS),--explorers '$(EXPLORERS)') \
@@ -149,8 +149,8 @@ test-slow: $(BUILT) ## run the slow tests
 	@$(PY) -m pytest -m slow $(WORKERS) --ignore=tests/torture $(ARGS)
 	@$(PY) -m pytest -m slow $(WORKERS) tests/torture $(ARGS)
 
-test-learners: $(PYTORCH_BUILT) ## run the quick tests inside learners such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/learners -m slow']
-	@$(PYTORCH) -m pytest $(or $(ARGS),tests/learners -m 'not slow' $(LIMIT))
+test-integrations: $(PYTORCH_BUILT) ## run the quick tests inside other libraries such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/integrations -m slow']
+	@$(PYTORCH) -m pytest $(or $(ARGS),tests/integrations -m 'not slow' $(LIMIT))
 
 .peers/tf2rl/.built: $(BUILT)
 	@$(PY) -m adapters.venvs tf2rl
@@ -158,11 +158,11 @@ test-learners: $(PYTORCH_BUILT) ## run the quick tests inside learners such as S
 	@.peers/tf2rl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings build-dir=build/tf2rl --editable .
 	@touch $@
 
-test-old-learners: .peers/tf2rl/.built ## run the tests inside tf2rl, which needs old libraries in a venv of their own: [ARGS='-k apex']
-	@.peers/tf2rl/bin/python -m pytest tests/learners/test_tf2rl.py $(ARGS)
+test-old-integrations: .peers/tf2rl/.built ## run the tests inside tf2rl, which needs old libraries in a venv of their own: [ARGS='-k apex']
+	@.peers/tf2rl/bin/python -m pytest tests/integrations/test_tf2rl.py $(ARGS)
 
-test-training: $(PYTORCH_BUILT) ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']
-	@$(PYTORCH) -m pytest tests/training $(ARGS)
+test-apex-dqn: $(PYTORCH_BUILT) ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']
+	@$(PYTORCH) -m pytest tests/apex_dqn $(ARGS)
 
 test-peers: $(BUILT) ## run the conformance tests of peers that bench measures only when named: [PEERS=all|a,b] [ARGS='-k wrap']
 	@$(PY) -m tests.adapters.in_venvs '$(PEERS)' $(ARGS)
@@ -204,8 +204,8 @@ long-files: $(BUILT) ## test 20 GB of frames in one file, and more than 2^32 fra
 	@$(PY) -m tests.cpprb_impl.long_files
 
 atari-million: $(PYTORCH_BUILT) ## store 10^6 steps of Pong through Stable-Baselines3, plain and compressed, and check their memory (half an hour; 9 GB of memory)
-	@$(PYTORCH) -m tests.learners.atari_million
-	@$(PYTORCH) -m tests.learners.atari_million --compress lz4
+	@$(PYTORCH) -m tests.integrations.atari_million
+	@$(PYTORCH) -m tests.integrations.atari_million --compress lz4
 
 portable: $(BUILT) ## check that the module runs on any x86-64 and compiles for AArch64 (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable

@@ -102,7 +102,7 @@ class GivenPriority(Behaviour):
     OTHER = "another", FAULT
 
 
-class Weights(Behaviour):
+class ImportanceWeights(Behaviour):
     """Importance weights: Schaul et al. 2015, equation 2, divided by the largest of the buffer or of the batch."""
 
     OVER_BUFFER = "over the buffer"

@@ -104,8 +104,8 @@ OVER_HOSTS_ON_REQUEST: dict[str, str] = {
     "torchrl[Ray]": "adapters.peers.torchrl.on_ray:TorchRLOnRay",
 }
 
-#: Buffers inside a library's own learner. They are measured by the learners suite only.
-IN_LEARNERS: dict[str, str] = {
+#: Buffers inside a library's own learner. They are measured by the paired_training suite only.
+TRAINING_ARMS: dict[str, str] = {
     "cpprb_impl[SB3]": "adapters.peers.in_stable_baselines3:CpprbImplInSB3",
     "cpprb_impl[SB3, exact]": "adapters.peers.in_stable_baselines3:CpprbImplExact",
     "cpprb_impl[SB3, frames once]": "adapters.peers.in_stable_baselines3:CpprbImplFramesOnce",
@@ -114,8 +114,8 @@ IN_LEARNERS: dict[str, str] = {
     "cpprb_impl[SB3, prioritized, buffer maximum]": "adapters.peers.in_stable_baselines3:CpprbImplBufferMaximum",
     "cpprb_impl[SB3, prioritized, 3 steps]": "adapters.peers.in_stable_baselines3:CpprbImplThreeSteps",
     "cpprb_impl[SB3, alpha 0, 3 steps]": "adapters.peers.in_stable_baselines3:CpprbImplUniformThreeSteps",
-    "stable-baselines3[training]": "adapters.peers.in_stable_baselines3:Training",
-    "stable-baselines3[training, optimized]": "adapters.peers.in_stable_baselines3:TrainingOptimized",
+    "stable-baselines3[training]": "adapters.peers.in_stable_baselines3:OwnBuffer",
+    "stable-baselines3[training, optimized]": "adapters.peers.in_stable_baselines3:OwnBufferOptimized",
     "sb3-extra-buffers[lz4]": "adapters.peers.in_stable_baselines3:ExtraBuffersLZ4",
 }
 
@@ -130,5 +130,5 @@ def classes() -> dict[str, str]:
         **SERVED,
         **OVER_HOSTS,
         **OVER_HOSTS_ON_REQUEST,
-        **IN_LEARNERS,
+        **TRAINING_ARMS,
     }

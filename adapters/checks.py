@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Array, Columns, Field, Spec, Step, WrongAnswer
-from adapters.behaviours import Weights
+from adapters.behaviours import ImportanceWeights
 
 #: The probability with which a correct peer fails a distribution check.
 SIGNIFICANCE = 1e-6
@@ -215,7 +215,7 @@ def check_weights(weights: Array, drawn: Array, all_raw: Array, adapter: Adapter
             f"weights: dtype {weights.dtype} and shape {weights.shape}, expected floats of shape {drawn.shape}"
         )
     # N and the total cancel: what remains is a row's priority relative to that of the row with the largest weight.
-    base = (drawn if adapter.contract.weights is Weights.OVER_BATCH else all_raw).min()
+    base = (drawn if adapter.contract.weights is ImportanceWeights.OVER_BATCH else all_raw).min()
     expected = ((drawn + eps) / (base + eps)) ** (-spec.alpha * spec.beta)
     if not np.allclose(weights, expected, rtol=1e-3, atol=0):
         worst = int(np.argmax(np.abs(weights - expected)))

@@ -20,6 +20,7 @@ from adapters.behaviours import (
     Dtype,
     Empty,
     GivenPriority,
+    ImportanceWeights,
     NewRowPriority,
     Prioritized,
     References,
@@ -31,7 +32,6 @@ from adapters.behaviours import (
     Shape,
     StaleUpdate,
     Uniform,
-    Weights,
 )
 
 Value = TypeVar("Value")
@@ -127,7 +127,7 @@ class Contract:
     prioritized: Prioritized = Prioritized.BY_PRIORITY
     new_row_priority: NewRowPriority = NewRowPriority.LARGEST
     given_priority: GivenPriority = GivenPriority.TAKEN
-    weights: Weights = Weights.OVER_BUFFER
+    weights: ImportanceWeights = ImportanceWeights.OVER_BUFFER
     replacement: Replacement = Replacement.WITH
     prioritized_replacement: Replacement = Replacement.WITH
     stale_update: StaleUpdate = StaleUpdate.CHANGES_NEW_ROW

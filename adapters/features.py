@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from adapters.behaviours import GivenPriority, NewRowPriority, References, Replacement, Weights
+from adapters.behaviours import GivenPriority, ImportanceWeights, NewRowPriority, References, Replacement
 from adapters.contract import Contract, Returns, RowFields, Stated
 
 _RELATIVE_TO = {
-    Weights.OVER_BUFFER: "relative to the largest in the buffer",
-    Weights.OVER_BATCH: "relative to the largest in the batch",
-    Weights.NOT_NORMALISED: "not normalised",
-    Weights.NONE: "no",
+    ImportanceWeights.OVER_BUFFER: "relative to the largest in the buffer",
+    ImportanceWeights.OVER_BATCH: "relative to the largest in the batch",
+    ImportanceWeights.NOT_NORMALISED: "not normalised",
+    ImportanceWeights.NONE: "no",
 }
 _KEEPS = {
     References.COPIES: "yes",

@@ -11,7 +11,6 @@ from adapters import external, features, venvs
 from adapters.base import Adapter, Peer, PeerInfo, Unavailable
 from adapters.catalog import (
     ALL,
-    IN_LEARNERS,
     ON_REQUEST,
     OURS,
     OURS_IN_A_SERVER,
@@ -21,10 +20,11 @@ from adapters.catalog import (
     SERVED,
     SHARED,
     SHARED_ON_REQUEST,
+    TRAINING_ARMS,
     classes,
 )
 from adapters.hosts import HostsAdapter
-from adapters.learners import LearnerArm
+from adapters.training_arm import TrainingArm
 from adapters.venvs import NotInstalled
 
 #: The peers to which ratios are taken: for single-process buffers, for shared buffers, for those over hosts, and for
@@ -54,7 +54,7 @@ def is_ours(name: str) -> bool:
 
 def every() -> list[str]:
     """Return the names of all peers."""
-    return list(dict.fromkeys([*alone(), *together(), *over_hosts(), *in_learners()]))
+    return list(dict.fromkeys([*alone(), *together(), *over_hosts(), *training_arms()]))
 
 
 def _external() -> dict[str, type[Adapter]]:
@@ -79,9 +79,9 @@ def over_hosts() -> list[str]:
     return [*OVER_HOSTS, *OVER_HOSTS_ON_REQUEST]
 
 
-def in_learners() -> list[str]:
+def training_arms() -> list[str]:
     """Return the names of buffers inside a library's own learner."""
-    return list(IN_LEARNERS)
+    return list(TRAINING_ARMS)
 
 
 def chosen(names: Collection[str]) -> list[str]:
@@ -95,7 +95,7 @@ def chosen(names: Collection[str]) -> list[str]:
 
     def is_variant(name: str) -> bool:
         named = family(name)
-        return named in venv and (name in IN_LEARNERS or peer_class(name).venv == venv[named])
+        return named in venv and (name in TRAINING_ARMS or peer_class(name).venv == venv[named])
 
     wanted = {*names, *_external()}
     return [name for name in every() if ALL in wanted or name in wanted or is_variant(name)]
@@ -119,9 +119,9 @@ def adapter_class(name: str) -> type[Adapter]:
     return cast("type[Adapter]", peer_class(name))
 
 
-def learner_class(name: str) -> type[LearnerArm]:
+def learner_class(name: str) -> type[TrainingArm]:
     """Return the class of a buffer inside a learner."""
-    return cast("type[LearnerArm]", peer_class(name))
+    return cast("type[TrainingArm]", peer_class(name))
 
 
 def hosts_class(name: str) -> type[HostsAdapter]:

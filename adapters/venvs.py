@@ -171,7 +171,7 @@ def main(names: Collection[str]) -> int:
     try:
         chosen = registry.chosen(peers) if peers or not names else []
         # Only some profiles train, and make has PyTorch's venv made for these.
-        chosen = [name for name in chosen if name in names or name not in registry.in_learners()]
+        chosen = [name for name in chosen if name in names or name not in registry.training_arms()]
         wanted += [registry.peer_class(name).venv for name in chosen]
     except registry.UnknownPeer as error:
         print(error, file=sys.stderr)

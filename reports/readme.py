@@ -22,7 +22,7 @@ from reports.rendering import table, worded
 from reports.sections import context_of, trainings
 from reports.sections.section import Context
 from results import REFERENCE, BadRecord, Run, load
-from results.record import Peer
+from results.record import RecordedPeer
 from results.validation import check
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,11 +30,11 @@ PAGES = ("README.md", "docs/planning.md", "docs/sb3.md")
 STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
 #: `make bench`.
-PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", "hosts")
+PROFILES = ("paired_training", "solve_time", "apex", "quick", "full", "survey", "sweep", "hosts")
 #: profile -> profiles whose records are merged into its record, since they answer parts of the same question
-PARTS_OF = {"learners": ("learners-speed",)}
+PARTS_OF = {"paired_training": ("paired_speed",)}
 #: Profiles whose records show what prioritized replay changes in trainings.
-PRIORITIZED = ("learners-sparse", "learners-prioritized")
+PRIORITIZED = ("paired_sparse", "paired_prioritized")
 said = partial(worded, "figures.j2")
 
 
@@ -64,7 +64,7 @@ class Reference:
         """
         here = [each for each in others if _machine(each.run) == _machine(self.run)]
         runs = [self.run, *(each.run for each in here)]
-        peers: dict[str, Peer] = {}  # the first one is the subject
+        peers: dict[str, RecordedPeer] = {}  # the first one is the subject
         for peer in (peer for run in runs for peer in run.peers):
             peers.setdefault(peer.name, peer)
         workloads = {workload.name: workload for run in runs for workload in run.workloads}
@@ -121,7 +121,7 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
     return said("picture", stem=STEM, references=tables, launches=launches, source=each.source).splitlines()
 
 
-def learners_lines(found: Mapping[str, Reference]) -> list[str]:
+def paired_training_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a table of the trainings with another library's learner."""
     for each in _in_order(found):
         if rows := list(trainings.speed_rows(each.context)):
@@ -151,7 +151,7 @@ def use_case_lines(found: Mapping[str, Reference]) -> list[str]:
 PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
     "use cases": use_case_lines,
     "picture": picture_lines,
-    "learners": learners_lines,
+    "paired_training": paired_training_lines,
     "prioritized": prioritized_lines,
     **{name: partial(planning_lines, name) for name in planning.PARTS},
 }

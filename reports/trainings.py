@@ -14,11 +14,14 @@ from results.statistics import speed_up
 
 SCORE, WEIGHTS, SOLVED, RELATIVE_SPEED = "score", "weights", "solved", "relative_speed"
 #: suite -> what a training needs to reach its target
-NEEDED: Mapping[str, Sequence[str]] = {"learning": ("seconds", "transitions", "steps"), "learners": ("needed",)}
+NEEDED: Mapping[str, Sequence[str]] = {
+    "solve_time": ("seconds", "transitions", "steps"),
+    "paired_training": ("needed",),
+}
 
 
 @dataclass(frozen=True)
-class Task:
+class ComparedTask:
     """The trainings of one algorithm on one environment."""
 
     suite: str
@@ -98,7 +101,7 @@ def _differing(record: Record, reference: Record) -> list[int]:
     return [block for block in mine.keys() & theirs.keys() if mine[block] != theirs[block]]
 
 
-def tasks_of(jobs: Sequence[Job], reference: str | None) -> list[Task]:
+def tasks_of(jobs: Sequence[Job], reference: str | None) -> list[ComparedTask]:
     """Return the tasks of which these jobs of one suite have a figure."""
     found: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
@@ -106,10 +109,10 @@ def tasks_of(jobs: Sequence[Job], reference: str | None) -> list[Task]:
     return [_task(name, jobs, reference) for (_, name), jobs in found.items() if any(job.shown for job in jobs)]
 
 
-def _task(name: str, jobs: Sequence[Job], reference: str | None) -> Task:
+def _task(name: str, jobs: Sequence[Job], reference: str | None) -> ComparedTask:
     # Trainings that take turns are shorter: the longest is the one that is described.
     params = max((job.params for job in jobs), key=lambda params: int(str(params.get("steps", 0))))
-    return Task(
+    return ComparedTask(
         suite=jobs[0].suite,
         name=name,
         target=float(str(params["target"])) if "target" in params else None,

@@ -1,7 +1,7 @@
 """The record of a run: its format, how it is loaded and saved, and where run files are kept."""
 
 from results.files import MACHINES, REFERENCE, RUNS, latest, new_path
-from results.record import Peer, Record, Run, Sample, Workload, load, save
+from results.record import Record, RecordedPeer, RecordedWorkload, Run, Sample, load, save
 from results.validation import BadRecord
 
 __all__ = [
@@ -9,11 +9,11 @@ __all__ = [
     "REFERENCE",
     "RUNS",
     "BadRecord",
-    "Peer",
     "Record",
+    "RecordedPeer",
+    "RecordedWorkload",
     "Run",
     "Sample",
-    "Workload",
     "latest",
     "load",
     "new_path",

@@ -10,7 +10,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.record import Run
+from results.record import Run, today
 
 HERE = Path(__file__).resolve().parent
 RUNS = HERE / "runs"
@@ -47,7 +47,7 @@ def latest(
 def _started(path: Path, kind: str, profile: str | None) -> str | None:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))["run"]
-        wanted = about["kind"] == kind and profile in (None, about["profile"])
+        wanted = about["kind"] == kind and profile in (None, today(about["profile"]))
         return str(about["started"]) if wanted else None
     except (OSError, ValueError, LookupError, TypeError):
         return datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,7 +9,7 @@ from statistics import median
 from string import Formatter
 
 from results.record import Record, Run
-from results.suites import SUITES, Suite, suite_of
+from results.suites import SUITES, SuitePresentation, suite_of
 
 
 @dataclass
@@ -114,7 +114,7 @@ def _sortable(value: object) -> tuple[int, float, str]:
     return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
 
 
-def reference_name(run: Run, suite: Suite) -> str | None:
+def reference_name(run: Run, suite: SuitePresentation) -> str | None:
     """Return the peer to which this suite's peers are compared: its reference, or the first peer with a figure.
 
     None if the suite measured no peer.

@@ -26,6 +26,14 @@ Param = int | float | str | bool
 
 #: Units whose values may be negative: an environment may give negative rewards. schema.json names them, too.
 SIGNED = ("mean return",)
+#: Suites and profiles that older files call otherwise.
+RENAMED = {
+    "learning": "solve_time",
+    "learners": "paired_training",
+    "learners-speed": "paired_speed",
+    "learners-prioritized": "paired_prioritized",
+    "learners-sparse": "paired_sparse",
+}
 NOT_REACHED = "not measured: the run did not get this far"
 
 
@@ -39,7 +47,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Peer:
+class RecordedPeer:
     """An implementation under test; `adapters.base.PeerInfo` has the same fields."""
 
     name: str
@@ -56,7 +64,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Workload:
+class RecordedWorkload:
     """A kind of transition and where it comes from; `fields` maps a key to its shape and dtype."""
 
     name: str
@@ -166,8 +174,8 @@ class Run:
     declared: int = 0  # number of cells that the run was to measure
     minutes: float | None = None  # its time budget
     resumed: list[str] = field(default_factory=list)  # when it went on after an interruption
-    peers: list[Peer] = field(default_factory=list)
-    workloads: list[Workload] = field(default_factory=list)
+    peers: list[RecordedPeer] = field(default_factory=list)
+    workloads: list[RecordedWorkload] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     spent: list[Spent] = field(default_factory=list)
@@ -183,17 +191,17 @@ class Run:
         features: Mapping[str, str] | None = None,
         reason: str | None = None,
         facts: Mapping[str, Any] | None = None,
-    ) -> Peer:
+    ) -> RecordedPeer:
         """Add a peer, given `**dataclasses.asdict(peer_info)`. The first one added is the subject of the report."""
-        self.peers.append(Peer(name, version, usage, dict(features or {}), reason, facts))
+        self.peers.append(RecordedPeer(name, version, usage, dict(features or {}), reason, facts))
         return self.peers[-1]
 
-    def add_workload(self, **about: Any) -> Workload:
-        """Add a workload, given the fields of `Workload`."""
-        self.workloads.append(Workload(**about))
+    def add_workload(self, **about: Any) -> RecordedWorkload:
+        """Add a workload, given the fields of `RecordedWorkload`."""
+        self.workloads.append(RecordedWorkload(**about))
         return self.workloads[-1]
 
-    def peer(self, name: str) -> Peer:
+    def peer(self, name: str) -> RecordedPeer:
         return next(peer for peer in self.peers if peer.name == name)
 
     def cell(
@@ -278,12 +286,19 @@ class Run:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Run:
         """Build a run from the data of a file, which must have passed `check`."""
+        about = data["run"]
         return cls(
-            **data["run"],
-            peers=[Peer(**peer) for peer in data["peers"]],
-            workloads=[Workload(**workload) for workload in data["workloads"]],
+            **{**about, "profile": today(about["profile"])},
+            peers=[RecordedPeer(**peer) for peer in data["peers"]],
+            workloads=[RecordedWorkload(**workload) for workload in data["workloads"]],
             records=[
-                Record(**{**record, "samples": [Sample(**sample) for sample in record["samples"]]})
+                Record(
+                    **{
+                        **record,
+                        "suite": today(record["suite"]),
+                        "samples": [Sample(**sample) for sample in record["samples"]],
+                    }
+                )
                 for record in data["records"]
             ],
             left=[Left(**left) for left in data.get("left", ())],  # older files have none of either
@@ -291,7 +306,12 @@ class Run:
         )
 
 
-def plain(workload: Workload) -> dict[str, Any]:
+def today(name: str) -> str:
+    """Return the present name of a suite or profile, which older files may call otherwise."""
+    return RENAMED.get(name, name)
+
+
+def plain(workload: RecordedWorkload) -> dict[str, Any]:
     """Convert tuples to lists: a shape may be a tuple in memory, but is a list in the file."""
     fields = {key: {"shape": list(of["shape"]), "dtype": str(of["dtype"])} for key, of in workload.fields.items()}
     return {**dataclasses.asdict(workload), "fields": fields}

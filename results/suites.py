@@ -21,7 +21,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Suite:
+class SuitePresentation:
     """How a suite and its benchmarks are presented. The defaults apply to a suite that the file does not list."""
 
     name: str
@@ -45,19 +45,19 @@ class Suite:
         object.__setattr__(self, "spoken", self.spoken or self.name)
 
 
-def _read(name: str, about: dict[str, object]) -> Suite:
+def _read(name: str, about: dict[str, object]) -> SuitePresentation:
     if "kind" in about:
         about = about | {"kind": Kind[str(about["kind"]).upper()]}
-    return Suite(name, reference=REFERENCES.get(name, REFERENCE), **about)  # type: ignore[arg-type]
+    return SuitePresentation(name, reference=REFERENCES.get(name, REFERENCE), **about)  # type: ignore[arg-type]
 
 
 #: name -> suite, in the order of the page
-SUITES: dict[str, Suite] = {
+SUITES: dict[str, SuitePresentation] = {
     name: _read(name, about)
     for name, about in tomllib.loads(Path(__file__).with_name("suites.toml").read_text(encoding="utf-8")).items()
 }
 
 
-def suite_of(name: str) -> Suite:
+def suite_of(name: str) -> SuitePresentation:
     """Return the suite of this name, with the defaults if the file does not list it."""
-    return SUITES.get(name) or Suite(name)
+    return SUITES.get(name) or SuitePresentation(name)

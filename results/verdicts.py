@@ -8,16 +8,16 @@ from collections.abc import Sequence
 REFERENCE = "cpprb"
 SHARED_REFERENCE = "cpprb[MP]"
 HOSTS_REFERENCE = "cpprb[replay server]"
-LEARNERS_REFERENCE = "stable-baselines3[training]"
+PAIRED_REFERENCE = "stable-baselines3[training]"
 #: suite -> its reference
 REFERENCES = {
     "throughput": REFERENCE,
     "latency": REFERENCE,
     "apex": SHARED_REFERENCE,
     "sharing": SHARED_REFERENCE,
-    "learning": SHARED_REFERENCE,
+    "solve_time": SHARED_REFERENCE,
     "hosts": HOSTS_REFERENCE,
-    "learners": LEARNERS_REFERENCE,
+    "paired_training": PAIRED_REFERENCE,
 }
 #: Of the reference in a window; with fewer calls, its rate is too uncertain to be a divisor.
 FEWEST_CALLS = 1_000

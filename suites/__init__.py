@@ -14,8 +14,8 @@ SUITES = (
     "control",  # one peer as if it were two: the differences that the machine alone makes; takes seconds
     "throughput",  # calls in one process
     "apex",  # explorers and a learner, with a real environment
-    "learning",  # trainings with that buffer, until their task is solved
-    "learners",  # trainings of other libraries, with their own buffer and with ours
+    "solve_time",  # trainings with that buffer, until their task is solved
+    "paired_training",  # trainings of other libraries, with their own buffer and with ours
     "sharing",  # the cost of a buffer that processes share
     "integrity",  # whether shared buffers return what was stored
     "conformance",  # whether a peer does what it promises

@@ -27,7 +27,7 @@ from results import BadRecord, files, machine
 from results.record import Run
 from suites import workloads
 from suites.runner import command_line
-from suites.runner.command_line import Choice
+from suites.runner.command_line import SuiteChoice
 from suites.runner.driver import drive
 from suites.runner.plan import Budgeted, Fixed, fixed
 from suites.runner.profiles import PROFILES
@@ -88,7 +88,7 @@ def measure(arguments: Sequence[str] | None) -> int:
     return drive(run, args.resume or args.out or files.new_path(run), plan, profile.limit_seconds)
 
 
-def record_workloads(run: Run, choices: Sequence[Choice], described: bool) -> None:
+def record_workloads(run: Run, choices: Sequence[SuiteChoice], described: bool) -> None:
     """Make every recording that the launches will load, since a launch in another environment may not be able to."""
     generated = {name: make for choice in choices for name, make in choice.suite.generated.items()}
     for name in dict.fromkeys(record.workload for record in run.records):

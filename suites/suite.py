@@ -1,7 +1,7 @@
 """The contract between a suite and the runner. CONTRIBUTING.md says how to add a suite.
 
 `suites/<name>/spec.py` declares what the suite measures, as a `Suite`; it imports no peer. `suites/<name>/measure.py`
-is a process run: it measures one peer, and is the only module of the suite that calls peers.
+is a launch: it measures one peer, and is the only module of the suite that calls peers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Quantity(NamedTuple):
 
 @dataclass(frozen=True, eq=False)  # compared by identity
 class Launch:
-    """A process run that measures some records of one peer, at most once per block."""
+    """A fresh process that measures some records of one peer, at most once per block."""
 
     name: str
     records: Sequence[Record]
@@ -70,17 +70,17 @@ class Launch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class SuiteSettings:
     """How much a profile measures; each suite adds fields of its own."""
 
     blocks: int = 1  # how often each peer is launched if there is no time budget
 
     def options(self) -> dict[str, object]:
-        """Return the suite's own fields, for suites whose process runs take exactly these as options."""
+        """Return the suite's own fields, for suites whose launches take exactly these as options."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "blocks"}
 
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=SuiteSettings)
 
 
 class Suite(ABC, Generic[S]):
@@ -133,7 +133,7 @@ class Suite(ABC, Generic[S]):
         return [run.cell(benchmark=name, **about, **self.benchmarks[name]._asdict()) for name in names]
 
     def command(self, peer: str, options: Mapping[str, object]) -> list[str]:
-        """Return the arguments of `python` for a process run. An option whose value is a list is repeated."""
+        """Return the arguments of `python` for a launch. An option whose value is a list is repeated."""
         named: list[str] = []
         for name, value in {"peer": peer, **options}.items():
             named += [f"--{name}={each}" for each in (value if isinstance(value, list) else [value])]

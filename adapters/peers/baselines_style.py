@@ -26,7 +26,7 @@ from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 Row = tuple[Any, Any, float, Any, bool]
 
 
-class ReplayBuffer:
+class BaselinesReplayBuffer:
     """A ring of rows; uniform draws with replacement."""
 
     def __init__(self, size: int, seed: int | None = None) -> None:
@@ -113,7 +113,7 @@ class SegmentTree:
         return node - self.capacity
 
 
-class PrioritizedReplayBuffer(ReplayBuffer):
+class BaselinesPrioritizedReplayBuffer(BaselinesReplayBuffer):
     """Proportional priorities, drawn independently."""
 
     def __init__(self, size: int, alpha: float, seed: int | None = None) -> None:
@@ -187,8 +187,8 @@ class BaselinesStyle(Adapter):
     def make_buffer(self, spec: Spec) -> Any:
         """The only method that the adapter of the original overrides."""
         if spec.prioritized:
-            return PrioritizedReplayBuffer(spec.capacity, spec.alpha, spec.seed)
-        return ReplayBuffer(spec.capacity, spec.seed)
+            return BaselinesPrioritizedReplayBuffer(spec.capacity, spec.alpha, spec.seed)
+        return BaselinesReplayBuffer(spec.capacity, spec.seed)
 
     def add(self, steps: Sequence[Step]) -> None:
         add = self.buffer.add

@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adapters.base import Adapter, Columns, Field, Spec, Step
-from adapters.behaviours import BadPriority, Empty, NewRowPriority, Replacement, Weights
+from adapters.behaviours import BadPriority, Empty, ImportanceWeights, NewRowPriority, Replacement
 from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 
 
@@ -54,7 +54,7 @@ class Flashbax(Adapter):
         returns_weights=False,
         compiles=True,
         new_row_priority=NewRowPriority.LARGEST,  # its docstring says so, but the priority is rounded down
-        weights=Weights.OVER_BATCH,
+        weights=ImportanceWeights.OVER_BATCH,
         prioritized_replacement=Replacement.STRATIFIED,
         empty=Empty.GARBAGE,  # users must check its `can_sample` first
         nan_priority=BadPriority.POISONS,

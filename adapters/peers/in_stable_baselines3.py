@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from adapters.behaviours import Seed
 from adapters.contract import Returns, Stated, no, yes
-from adapters.learners import Learner, LearnerArm
 from adapters.peers.cpprb_impl import CONTRACT as OUR_CONTRACT
 from adapters.peers.sb3_extra_buffers import CONTRACT as EXTRA_BUFFERS
 from adapters.peers.sb3_extra_buffers import METHOD
 from adapters.peers.stable_baselines3 import StableBaselines3
+from adapters.training_arm import TrainingArm, TrainingKind
 
 THEIR_CONTRACT = replace(
     StableBaselines3.contract,
@@ -24,26 +24,26 @@ THEIR_CONTRACT = replace(
 )
 
 
-class InStableBaselines3(LearnerArm):
+class InStableBaselines3(TrainingArm):
     venv = "torch"
     #: arguments of the algorithm
     arguments: ClassVar[Mapping[str, Any]] = {}
 
     @classmethod
-    def algorithm(cls, learner: Learner) -> tuple[type[Any], Mapping[str, Any]]:
+    def algorithm(cls, learner: TrainingKind) -> tuple[type[Any], Mapping[str, Any]]:
         import stable_baselines3
 
         return getattr(stable_baselines3, learner.algorithm), cls.arguments
 
 
-class Training(InStableBaselines3):
+class OwnBuffer(InStableBaselines3):
     name = "stable-baselines3[training]"
     distribution = "stable-baselines3"
     usage = "DQN or SAC of Stable-Baselines3 with its own ReplayBuffer, which is the default"
     contract = THEIR_CONTRACT
 
 
-class TrainingOptimized(Training):
+class OwnBufferOptimized(OwnBuffer):
     name = "stable-baselines3[training, optimized]"
     usage = (
         "as stable-baselines3[training], with optimize_memory_usage=True, which it only allows with "
@@ -77,7 +77,7 @@ class CpprbImplInSB3(InStableBaselines3):
     options: ClassVar[Mapping[str, Any]] = {}
 
     @classmethod
-    def algorithm(cls, learner: Learner) -> tuple[type[Any], Mapping[str, Any]]:
+    def algorithm(cls, learner: TrainingKind) -> tuple[type[Any], Mapping[str, Any]]:
         from cpprb_impl import sb3
 
         kind, arguments = super().algorithm(learner)
@@ -107,7 +107,7 @@ class CpprbImplCompressed(CpprbImplFramesOnce):
     options: ClassVar[Mapping[str, Any]] = {"compress": "lz4"}
 
     @classmethod
-    def refusal(cls, learner: Learner) -> str | None:
+    def refusal(cls, learner: TrainingKind) -> str | None:
         return None if learner.images else f"{cls.name} compresses images only"
 
 
@@ -120,11 +120,11 @@ class CpprbImplPrioritized(CpprbImplInSB3):
     contract = replace(CpprbImplInSB3.contract, priorities=yes(), n_step=yes("n_steps, when sampling"), eps=0.01)
 
     @classmethod
-    def refusal(cls, learner: Learner) -> str | None:
+    def refusal(cls, learner: TrainingKind) -> str | None:
         return None if learner.algorithm == "DQN" else f"{cls.name} is a DQN, and the task needs {learner.algorithm}"
 
     @classmethod
-    def algorithm(cls, learner: Learner) -> tuple[type[Any], Mapping[str, Any]]:
+    def algorithm(cls, learner: TrainingKind) -> tuple[type[Any], Mapping[str, Any]]:
         from cpprb_impl import sb3
 
         return sb3.PrioritizedDQN, {**cls.arguments, "replay_buffer_kwargs": cls.options}
@@ -160,11 +160,11 @@ class ExtraBuffersLZ4(InStableBaselines3):
     contract = replace(EXTRA_BUFFERS, batch_add=THEIR_CONTRACT.batch_add, returns=THEIR_CONTRACT.returns)
 
     @classmethod
-    def refusal(cls, learner: Learner) -> str | None:
+    def refusal(cls, learner: TrainingKind) -> str | None:
         return None if learner.images else f"{cls.name} compresses images; other observations it would cut to 8 bits"
 
     @classmethod
-    def algorithm(cls, learner: Learner) -> tuple[type[Any], Mapping[str, Any]]:
+    def algorithm(cls, learner: TrainingKind) -> tuple[type[Any], Mapping[str, Any]]:
         from sb3_extra_buffers.compressed import CompressedReplayBuffer
 
         kind, arguments = super().algorithm(learner)

@@ -19,12 +19,12 @@ from adapters.base import Adapter, Columns, Field, Spec, Step
 from adapters.behaviours import (
     BadPriority,
     BatchOverStored,
+    ImportanceWeights,
     NewRowPriority,
     References,
     Replacement,
     Seed,
     StaleUpdate,
-    Weights,
 )
 from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 
@@ -55,7 +55,7 @@ class Pfrl(Adapter):
         release=Release("0.4.0", datetime.date(2023, 7, 16)),
         eps=0.01,  # its default
         new_row_priority=NewRowPriority.LARGEST_UPDATE,
-        weights=Weights.OVER_BATCH,
+        weights=ImportanceWeights.OVER_BATCH,
         replacement=Replacement.WITHOUT,
         prioritized_replacement=Replacement.WITHOUT,
         stale_update=StaleUpdate.CHANGES_OTHER_ROWS,

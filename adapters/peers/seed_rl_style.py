@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Field, Spec, Step
-from adapters.behaviours import BadPriority, NewRowPriority, Weights
+from adapters.behaviours import BadPriority, ImportanceWeights, NewRowPriority
 from adapters.contract import Contract, Processes, Returns, RowFields, Stated, no, yes
 
 
@@ -87,7 +87,7 @@ class SeedRLStyle(Adapter):
         framework="TensorFlow 2",
         licence="MIT (the original: Apache-2.0)",
         new_row_priority=NewRowPriority.FIXED,
-        weights=Weights.OVER_BATCH,
+        weights=ImportanceWeights.OVER_BATCH,
         nan_priority=BadPriority.POISONS,
         negative_priority=BadPriority.POISONS,
         infinite_priority=BadPriority.POISONS,

@@ -23,7 +23,7 @@ import numpy as np
 
 from adapters import dict_observations, parallel
 from adapters.base import Adapter, Columns, Spec, Step
-from adapters.behaviours import BadPriority, Dtype, Seed, Weights
+from adapters.behaviours import BadPriority, Dtype, ImportanceWeights, Seed
 from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 from adapters.dict_observations import NEXT_OBS, OBS, nested
 
@@ -50,7 +50,7 @@ class Tianshou(Adapter):
         release=Release("2.0.1", datetime.date(2026, 4, 2)),
         eps=float(np.finfo(np.float32).eps),  # as in its source
         dtype=Dtype.WIDER,
-        weights=Weights.OVER_BATCH,
+        weights=ImportanceWeights.OVER_BATCH,
         nan_priority=BadPriority.POISONS,
         negative_priority=BadPriority.ABSOLUTE_VALUE,
         infinite_priority=BadPriority.POISONS,

@@ -1,4 +1,4 @@
-"""The choice of whether the messages of a link are compressed: see `Choice`."""
+"""The choice of whether the messages of a link are compressed: see `CompressionChoice`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANGED = 2.0  # a ratio of seconds per row to those when the choice was made, w
 REST = 50  # how much longer than a comparison no other follows
 
 
-class Choice:
+class CompressionChoice:
     """Whether the messages of one link are compressed, which is measured again now and then.
 
     Short windows of both kinds alternate, and their seconds per row are compared. If compressed messages are clearly
@@ -84,7 +84,7 @@ class Choice:
         self._patience = min(2 * self._patience, REST) if self.packed == before else 1.0
 
 
-class Stopwatch:
+class LapTimes:
     """Seconds that were spent in some parts of a program so far."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ import zmq
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer
 from cpprb_impl.hosts import kept, wire
-from cpprb_impl.hosts.choice import Choice, Stopwatch
+from cpprb_impl.hosts.choice import CompressionChoice, LapTimes
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
@@ -157,7 +157,7 @@ class RemoteExplorer:
         compress: bool = True,
     ) -> None:
         self._find, self._keys = find, keys
-        self._choice, self._waiting = Choice(compress), Stopwatch()
+        self._choice, self._waiting = CompressionChoice(compress), LapTimes()
         self._when_lost, self._deadline = when_lost, deadline
         self._context = zmq.Context()
         self._name = secrets.token_bytes(16)

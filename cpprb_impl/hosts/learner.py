@@ -24,11 +24,11 @@ from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.fields import integer
 from cpprb_impl.hosts import wire
-from cpprb_impl.hosts.choice import Choice, Stopwatch
+from cpprb_impl.hosts.choice import CompressionChoice, LapTimes
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
-from cpprb_impl.hosts.source import Batch, Piece, Source
+from cpprb_impl.hosts.source import Batch, BatchPart, Source
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 
 log = logging.getLogger("cpprb_impl.hosts")
@@ -80,7 +80,7 @@ class Learner:
         self._trial.add(row=0)
         self._good_up_to = 1e38 ** (1 / max(alpha, 1)) - eps  # (priority + eps)^alpha is a finite float32
         self._find, self._keys, self._prefetch, self._deadline = find, keys, prefetch, deadline
-        self._compress, self._sampling = compress, Stopwatch()
+        self._compress, self._sampling = compress, LapTimes()
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._sources: dict[int, Source] = {}
@@ -109,7 +109,7 @@ class Learner:
         for number, address in found.items():
             if number not in self._sources:
                 link = Link(self._context, address.host, address.drawing_port, self._keys)
-                source = Source(address, link, Choice(self._compress))
+                source = Source(address, link, CompressionChoice(self._compress))
                 self._columns = address.columns
                 self._sources[number] = source
                 self._watch(source)
@@ -176,7 +176,7 @@ class Learner:
     def _ask(self, source: Source, batch: Batch | None, start: int, stop: int, share: float) -> None:
         self._numbers += 1
         packed = source.choice.packed
-        source.pieces[self._numbers] = Piece(batch, start, stop, share, packed, self._sampling.seconds)
+        source.pieces[self._numbers] = BatchPart(batch, start, stop, share, packed, self._sampling.seconds)
         kind = wire.DRAW_PACKED if packed else wire.DRAW
         source.link.socket.send(Request(kind, stop - start, self._numbers).packed())
 
@@ -205,7 +205,7 @@ class Learner:
         shares: np.ndarray = totals / totals.sum()
         return shares
 
-    def _ask_others(self, pieces: Iterable[Piece]) -> None:
+    def _ask_others(self, pieces: Iterable[BatchPart]) -> None:
         for piece in pieces:
             if piece.batch is not None and not self._divide(piece.batch, piece.start, piece.stop):
                 piece.batch.is_lost = True
@@ -260,7 +260,7 @@ class Learner:
             raise
         source.choice.took(piece.packed, piece.stop - piece.start, piece.asked, self._sampling.seconds)
 
-    def _fill(self, batch: Batch, piece: Piece, source: Source, reply: Reply) -> None:
+    def _fill(self, batch: Batch, piece: BatchPart, source: Source, reply: Reply) -> None:
         """Receive the arrays of a piece. Raise `Malformed` if they are not those that are expected."""
         socket, rows = source.link.socket, slice(piece.start, piece.stop)
         numbers, leaves = batch.indexes[rows], np.empty(piece.stop - piece.start, np.float32)

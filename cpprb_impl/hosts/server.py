@@ -1,8 +1,8 @@
 """A server of a shard: a process that draws rows for learners, or stores rows of explorers on other hosts.
 
-Its supervisor starts it as `python -m cpprb_impl.hosts.server`, and writes its `Settings` as one line of JSON to its
-standard input. The server prints its port, and ends when its standard input does. The rows are in shared memory, so a
-server that was killed and started again continues with the same rows.
+Its supervisor starts it as `python -m cpprb_impl.hosts.server`, and writes its `ServerSettings` as one line of JSON to
+its standard input. The server prints its port, and ends when its standard input does. The rows are in shared memory,
+so a server that was killed and started again continues with the same rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Answer = Callable[[Sequence[zmq.Frame]], Sequence[Any] | None]  # to a message
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What a server needs to know."""
 
     role: str
@@ -61,7 +61,7 @@ class Settings:
         return json.dumps({**vars(self), "keys": keys}) + "\n"
 
     @classmethod
-    def read(cls, line: str) -> Settings:
+    def read(cls, line: str) -> ServerSettings:
         """Return the settings that `line` wrote."""
 
         def value(text: Any) -> Any:
@@ -165,7 +165,7 @@ def _reply(answer: Answer, parts: Sequence[zmq.Frame]) -> Sequence[Any] | None:
 
 
 @contextmanager
-def bound(settings: Settings) -> Iterator[tuple[zmq.Socket, Strangers]]:
+def bound(settings: ServerSettings) -> Iterator[tuple[zmq.Socket, Strangers]]:
     """Yield a socket to which only owners of the keys can connect, and the connections that have not shown them yet."""
     with zmq.Context() as context:
         guard = settings.keys.guard(context)
@@ -185,7 +185,7 @@ def bound(settings: Settings) -> Iterator[tuple[zmq.Socket, Strangers]]:
 
 def main() -> None:
     """Serve until standard input ends."""
-    settings = Settings.read(sys.stdin.readline())
+    settings = ServerSettings.read(sys.stdin.readline())
     buffer = MPPrioritizedReplayBuffer.attach(settings.segment)
     answer: Answer = Drawer(buffer) if settings.role == DRAWING else Storer(buffer, settings.columns)
     allow_connections()

@@ -15,7 +15,7 @@ from typing import Any
 
 from cpprb_impl.hosts import kept, wire
 from cpprb_impl.hosts.keys import Keys
-from cpprb_impl.hosts.server import DRAWING, STORING, Settings
+from cpprb_impl.hosts.server import DRAWING, STORING, ServerSettings
 
 PAUSE = 0.05  # seconds from the end of a server to its next start
 END_SECONDS = 3.0  # for a server to end by itself
@@ -39,7 +39,7 @@ class Address:
 class Server:
     """One server process, started again on the same port whenever it ends."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._closed, self._starting = False, threading.Lock()
         self._process, self.port = self._start(settings)
@@ -47,7 +47,7 @@ class Server:
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
-    def _start(self, settings: Settings) -> tuple[subprocess.Popen, int]:
+    def _start(self, settings: ServerSettings) -> tuple[subprocess.Popen, int]:
         process = subprocess.Popen(
             [sys.executable, "-m", "cpprb_impl.hosts.server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -113,7 +113,7 @@ class Shard:
         self.buffer, self._name, number = kept.take_over(buffer, host) or kept.make(buffer, host, number, options)
         self._keeper = kept.Keeper(self._name)
         columns = wire.columns_of(self.buffer.get_all_transitions())
-        settings = {role: Settings(role, self._name, own, 0, columns, keys) for role in (DRAWING, STORING)}
+        settings = {role: ServerSettings(role, self._name, own, 0, columns, keys) for role in (DRAWING, STORING)}
         self.servers = {role: Server(each) for role, each in settings.items()}
         drawing, storing = (self.servers[role].port for role in (DRAWING, STORING))
         self.address = Address(number, host, drawing, storing, self._name, node, columns)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cpprb_impl.hosts.choice import Choice
+from cpprb_impl.hosts.choice import CompressionChoice
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
 
@@ -24,7 +24,7 @@ class Batch:
 
 
 @dataclass(eq=False)
-class Piece:
+class BatchPart:
     """Rows of a batch that one shard was asked for. A probe has no batch."""
 
     batch: Batch | None
@@ -38,15 +38,15 @@ class Piece:
 class Source:
     """A shard as the learner knows it."""
 
-    def __init__(self, address: Address, link: Link, choice: Choice) -> None:
+    def __init__(self, address: Address, link: Link, choice: CompressionChoice) -> None:
         self.address, self.link, self.choice = address, link, choice
-        self.pieces: dict[int, Piece] = {}  # by number of the request
+        self.pieces: dict[int, BatchPart] = {}  # by number of the request
         self.answers = False  # since it was connected
         self.is_new = True  # it has neither answered nor been given up
         self.total = self.smallest = 0.0
         self.stored = 0
 
-    def forget(self) -> list[Piece]:
+    def forget(self) -> list[BatchPart]:
         """Return the pieces that will not arrive."""
         pieces, self.pieces = [piece for piece in self.pieces.values() if piece.batch], {}
         self.answers, self.is_new, self.total, self.stored = False, False, 0.0, 0

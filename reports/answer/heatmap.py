@@ -13,9 +13,9 @@ from reports.figures.ratios import Ratio, ratio_of
 from reports.sections import apex
 from reports.sections.section import Context
 from reports.tables import notes
-from results import Run, Workload
+from results import RecordedWorkload, Run
 from results.jobs import Job
-from results.suites import SUITES, Suite
+from results.suites import SUITES, SuitePresentation
 from results.verdicts import MATTERS, library_of
 
 #: Rows of at least this many bytes, such as frames, are large: copying one costs more than the call around it.
@@ -143,7 +143,7 @@ def heat_map(context: Context, with_variants: bool = True) -> HeatMap:
     return HeatMap(shown, alone, context.checks, unchecked(context.run, context.checks, peers))
 
 
-def _reference(context: Context, *suites: Suite) -> str:
+def _reference(context: Context, *suites: SuitePresentation) -> str:
     """The reference of the first of these suites that has one."""
     found = (context.reference(suite) for suite in suites)
     return next(filter(None, found), suites[0].reference)
@@ -161,7 +161,7 @@ def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[Hea
     return found[0], found[1]
 
 
-def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, Workload | None]:
+def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[RecordedWorkload | None, RecordedWorkload | None]:
     """Return the workload of small rows and that of large rows on which the most jobs were measured."""
     counts = {each.name: sum(job.workload == each.name for job in jobs) for each in run.workloads}
     measured = [workload for workload in run.workloads if counts[workload.name]]
@@ -189,25 +189,25 @@ def shared_columns(jobs: Sequence[Job]) -> SharedColumns:
     in_apex = [job for job in jobs if job.suite == "apex"]
     in_loops = [job for job in jobs if job.suite == "sharing"]
     return SharedColumns(
-        _columns_of_a_crowd(filter(apex.is_plain, in_apex), APEX, "Ape-X", apex.compared_crowd),
-        _columns_of_a_crowd(filter(apex.is_working, in_apex), WORKING, "Ape-X", apex.compared_crowd),
-        _columns_of_a_crowd(in_loops, SHARING, "empty loops", _largest_crowd),
+        _columns_of_a_fleet(filter(apex.is_plain, in_apex), APEX, "Ape-X", apex.compared_fleet),
+        _columns_of_a_fleet(filter(apex.is_working, in_apex), WORKING, "Ape-X", apex.compared_fleet),
+        _columns_of_a_fleet(in_loops, SHARING, "empty loops", _largest_fleet),
     )
 
 
-def _largest_crowd(jobs: Sequence[Job]) -> int:
+def _largest_fleet(jobs: Sequence[Job]) -> int:
     return max((apex.explorers_of(job) for job in jobs), default=0)
 
 
-def _columns_of_a_crowd(
-    jobs: Iterable[Job], wanted: Wanted, title: str, crowd_of: Callable[[Sequence[Job]], int]
+def _columns_of_a_fleet(
+    jobs: Iterable[Job], wanted: Wanted, title: str, fleet_of: Callable[[Sequence[Job]], int]
 ) -> list[HeatColumn]:
     """Return the wanted columns on the workload with the most jobs, for one number of explorers."""
     mine = [job for job in jobs if job.benchmark in {each[0] for each in wanted}]
     workload = max((job.workload for job in mine), key=[job.workload for job in mine].count, default="")
     mine = [job for job in mine if job.workload == workload]
-    crowd = crowd_of(mine)
-    return _columns([job for job in mine if apex.explorers_of(job) == crowd], wanted, f"{title}, {crowd} explorers")
+    fleet = fleet_of(mine)
+    return _columns([job for job in mine if apex.explorers_of(job) == fleet], wanted, f"{title}, {fleet} explorers")
 
 
 def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn]:

@@ -16,7 +16,7 @@ from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
 from reports.rendering import worded
 from reports.sections.section import Context
-from results import Run, Workload
+from results import RecordedWorkload, Run
 from results.jobs import Job
 from results.suites import SUITES, suite_of
 from results.verdicts import library_of
@@ -60,7 +60,7 @@ def _checks(context: Context) -> list[Check]:
     return [integrity.ROWS if absent and check is integrity.CHECK else check for check in context.checks]
 
 
-def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | None) -> str:
+def _one_process(context: Context, jobs: Sequence[Job], workload: RecordedWorkload | None) -> str:
     """Name the peer that is fastest at the most jobs with a rival, as certainly as the table of these jobs does."""
     mine = [job for job in jobs if workload and job.workload == workload.name and job.measured]
     run, reference = context.run, context.reference(SUITES["throughput"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from results import Peer, Run
+from results import RecordedPeer, Run
 from results.verdicts import library_of
 
 
-def by_library(run: Run) -> list[Peer]:
+def by_library(run: Run) -> list[RecordedPeer]:
     """Return the run's peers, with the variants of a library side by side."""
     libraries = list(dict.fromkeys(library_of(peer.name) for peer in run.peers))
     return sorted(run.peers, key=lambda peer: libraries.index(library_of(peer.name)))

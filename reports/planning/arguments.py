@@ -9,7 +9,7 @@ from dataclasses import replace
 from reports.planning.errors import Model
 from reports.planning.measured import link_speed
 from reports.planning.plan import MOST_HOSTS, Plan, least_data_hosts, least_explorer_hosts
-from reports.planning.simulation import Hosts, Load
+from reports.planning.simulation import HostCounts, Load
 from results import Run
 
 AS_NEEDED = ""
@@ -68,7 +68,7 @@ def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
     )
     if not wanted.batches and not wanted.transitions:
         raise BadInput("BATCHES or TRANSITIONS must be above 0, got 0 for both")
-    hosts = Hosts(
+    hosts = HostCounts(
         int(amount("DATA_HOSTS", 1, MOST_HOSTS)) if values["DATA_HOSTS"] else 1,
         int(amount("EXPLORER_HOSTS", 0, MOST_HOSTS)) if values["EXPLORER_HOSTS"] else 1,
         int(amount("CORES", 1, MOST_HOSTS)),

@@ -53,7 +53,7 @@ def _terms(rows: float, row_bytes: float, messages: float = 1.0) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Costs:
+class RequestCosts:
     """`learn` and `draw`: CPU time of a request for rows, with their new priorities, at the learner and at a data host.
     `send` and `store`: of explorers' rows, at the explorer and at a data host. `add`: of rows that explorers add on a
     data host. `wire`: bytes of a reply."""
@@ -74,14 +74,14 @@ class Fit:
     smallest and the largest that were measured.
     """
 
-    costs: Costs
-    resampled: Sequence[Costs]
+    costs: RequestCosts
+    resampled: Sequence[RequestCosts]
     misfit: dict[str, float]
     batches: tuple[int, int]
     row_bytes: tuple[int, int]
     launches: int  # fewest
 
-    def interval(self, of: Callable[[Costs], float]) -> tuple[float, float]:
+    def interval(self, of: Callable[[RequestCosts], float]) -> tuple[float, float]:
         """Return the 95% interval of a function of the costs."""
         low, high = np.percentile([of(costs) for costs in self.resampled], [2.5, 97.5])
         return float(low), float(high)
@@ -116,7 +116,7 @@ def _resampled(cell: Cell, name: str, chance: random.Random) -> float:
     return float(np.median(chance.choices(values, k=len(values))))
 
 
-def _costs(cells: Sequence[Cell], figure: Callable[[Cell, str], float]) -> Costs:
+def _costs(cells: Sequence[Cell], figure: Callable[[Cell, str], float]) -> RequestCosts:
     def whole(benchmark: str, scale: Callable[[Cell], float] = lambda cell: 1.0) -> Cost:
         rows = [_terms(cell.batch, cell.row_bytes) for cell in cells]
         return Cost(*_solve(rows, [figure(cell, benchmark) * scale(cell) for cell in cells]))
@@ -125,7 +125,7 @@ def _costs(cells: Sequence[Cell], figure: Callable[[Cell, str], float]) -> Costs
         rows = [(1.0, float(cell.row_bytes)) for cell in cells]
         return Cost(0.0, *_solve(rows, [figure(cell, benchmark) for cell in cells]))
 
-    return Costs(
+    return RequestCosts(
         **{name: whole(benchmark) for name, benchmark in PER_BATCH.items()},
         **{name: per_row(benchmark) for name, benchmark in PER_ROW.items()},
         wire=whole("wire", lambda cell: cell.batch),
@@ -139,7 +139,7 @@ def _solve(rows: Sequence[Sequence[float]], found: Sequence[float]) -> list[floa
     return [float(f"{each:.{DIGITS}g}") for each in solved]
 
 
-def _compared(costs: Costs, cells: Sequence[Cell], name: str) -> list[tuple[float, float]]:
+def _compared(costs: RequestCosts, cells: Sequence[Cell], name: str) -> list[tuple[float, float]]:
     """Return pairs of the fitted and the measured cost of each cell."""
     cost: Cost = getattr(costs, name)
     if name in PER_ROW:

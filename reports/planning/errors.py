@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from reports.planning.costs import NEEDED, Fit, fit, seen
 from reports.planning.measured import Cell, cells_of
-from reports.planning.simulation import Hosts, Load, Reached, simulate
+from reports.planning.simulation import HostCounts, Load, Reached, simulate
 from results import Run
 
 BESIDE = ("learner_beside", "explorer_beside")
@@ -81,7 +81,7 @@ def _alone(model: Model, cell: Cell) -> Reached:
 
 
 def _simulated(model: Model, cell: Cell, batches: float, transitions: float) -> Reached:
-    hosts = Hosts(cell.data, cores=model.cores, link=cell.link, one_machine=True)
+    hosts = HostCounts(cell.data, cores=model.cores, link=cell.link, one_machine=True)
     return simulate(model.fit.costs, hosts, Load(cell.row_bytes, cell.batch, batches, transitions), model.delay)
 
 

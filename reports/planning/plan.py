@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from reports.planning.costs import SENT_ROWS, Costs
+from reports.planning.costs import SENT_ROWS, RequestCosts
 from reports.planning.errors import Model
 from reports.planning.measured import Cell
-from reports.planning.simulation import NEW_PRIORITY_BYTES, REQUEST_BYTES, Hosts, Load, Reached, simulate
+from reports.planning.simulation import NEW_PRIORITY_BYTES, REQUEST_BYTES, HostCounts, Load, Reached, simulate
 from reports.rendering import worded
 from results.statistics import FEWEST_FOR_INTERVAL
 from results.words import counted
@@ -27,7 +27,7 @@ class Plan:
     """A wanted load and the hosts for it. Without explorer hosts, explorers run on the data hosts."""
 
     load: Load
-    hosts: Hosts
+    hosts: HostCounts
     capacity: int = 2_000_000  # rows, as in Ape-X
 
     @property
@@ -55,7 +55,7 @@ def uses(plan: Plan, model: Model) -> list[Use]:
     return sorted(found, key=lambda use: -use.share)
 
 
-def _shares(plan: Plan, costs: Costs) -> dict[str, float]:
+def _shares(plan: Plan, costs: RequestCosts) -> dict[str, float]:
     load, hosts = plan.load, plan.hosts
     batches, rate, row_bytes, data = load.batches, load.transitions, load.row_bytes, hosts.data
     pieces = min(load.batch, data)
@@ -82,7 +82,7 @@ def _shares(plan: Plan, costs: Costs) -> dict[str, float]:
     return shares
 
 
-def _cores(hosts: Hosts) -> str:
+def _cores(hosts: HostCounts) -> str:
     return counted(hosts.cores, "core")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from reports.planning.costs import SENT_ROWS, Costs
+from reports.planning.costs import SENT_ROWS, RequestCosts
 from reports.queueing.processors import Cores, Process
 
 PREFETCH, WINDOW = 2, 8  # batches ahead; explorers' messages that are not acknowledged yet
@@ -31,7 +31,7 @@ Events = Generator[Any, Any, None]
 
 
 @dataclass(frozen=True)
-class Hosts:
+class HostCounts:
     """`data` hosts with rows, `explorers` hosts that send rows, and the learner's host, with `cores` each.
 
     With `one_machine`, all of them share `cores`, and the explorer is on the learner's host, as in the hosts suite.
@@ -74,7 +74,7 @@ class _Host:
 
 
 class _Simulation:
-    def __init__(self, costs: Costs, hosts: Hosts, load: Load, delay: float, seed: int) -> None:
+    def __init__(self, costs: RequestCosts, hosts: HostCounts, load: Load, delay: float, seed: int) -> None:
         self.costs, self.hosts, self.load, self.delay = costs, hosts, load, delay
         self.environment, self.chance = simpy.Environment(), random.Random(seed)
         shared = Cores(self.environment, hosts.cores)
@@ -223,7 +223,9 @@ class _Simulation:
         return float(self.environment.now - begin)
 
 
-def simulate(costs: Costs, hosts: Hosts, load: Load, delay: float, steps: int = STEPS, seed: int = 0) -> Reached:
+def simulate(
+    costs: RequestCosts, hosts: HostCounts, load: Load, delay: float, steps: int = STEPS, seed: int = 0
+) -> Reached:
     """Return what is reached under this load, over a simulated time of about `steps` steps of the learner."""
     simulation = _Simulation(costs, hosts, load, delay, seed)
     simulation.advance(steps // 4, MESSAGES // 4, MOST_EVENTS // 4)

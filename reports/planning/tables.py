@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from reports.figures.formatting import NOTHING, gbit, number, share, times
-from reports.planning.costs import Cost, Costs
+from reports.planning.costs import Cost, RequestCosts
 from reports.planning.errors import CPU, FIGURES, Compared, Model, typical
 from reports.planning.measured import Cell
 from reports.planning.plan import LIMIT, Plan, least_data_hosts, outside, said, simulated, uses, verdict
@@ -117,7 +117,7 @@ def _corner(rows: int, row_bytes: int) -> str:
 
 
 def _ends(model: Model, name: str, rows: int, row_bytes: int, scale: float) -> str:
-    def of(costs: Costs) -> float:
+    def of(costs: RequestCosts) -> float:
         return scale * float(getattr(costs, name).of(rows, row_bytes))
 
     low, high = model.fit.interval(of)

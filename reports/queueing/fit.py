@@ -7,19 +7,19 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.optimize import least_squares
 
-from reports.queueing.model import Costs, Crowd, Rates
+from reports.queueing.model import CycleCosts, ModelledFleet, Rates
 from reports.queueing.mva import predict_all
 
 FEWEST, MOST = 1e-9, 1.0  # seconds: bounds of each cost
 STARTS = (1e-6, 1e-4)
 
 
-def fit(measured: Mapping[Crowd, Rates]) -> Costs:
-    """Return the costs that minimise the squared errors over all of these crowds: of the logarithms of both rates, and
+def fit(measured: Mapping[ModelledFleet, Rates]) -> CycleCosts:
+    """Return the costs that minimise the squared errors over all of these fleets: of the logarithms of both rates, and
     of the shares of time in which processes sleep, without which a lock could not be told from a slow call."""
 
     def errors(logs: np.ndarray, served: bool) -> np.ndarray:
-        costs = Costs(*np.exp(logs), served=served)
+        costs = CycleCosts(*np.exp(logs), served=served)
         said = predict_all(costs, list(measured))
         return np.concatenate([_errors(mine, rates) for mine, rates in zip(said, measured.values(), strict=True)])
 
@@ -30,7 +30,7 @@ def fit(measured: Mapping[Crowd, Rates]) -> Costs:
         for served in (False, True)
     ]
     best, served = min(fitted, key=lambda each: each[0].cost)
-    return Costs(*np.exp(best.x), served=served)
+    return CycleCosts(*np.exp(best.x), served=served)
 
 
 def _start(seconds: float) -> np.ndarray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Costs:
+class CycleCosts:
     """CPU time in seconds of each part of a cycle.
 
     `add`, `learn`: the parts that exclude no process; an explorer's steps are extra.
@@ -30,7 +30,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Crowd:
+class ModelledFleet:
     """`explorers` processes, each of which makes `rows` steps of `step` seconds of CPU time per call.
 
     `capacity` of the buffer bounds the new rows that a step of the learner takes in: older ones are overwritten.

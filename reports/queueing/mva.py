@@ -12,24 +12,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reports.queueing.model import Costs, Crowd, Rates
+from reports.queueing.model import CycleCosts, ModelledFleet, Rates
 
 ROUNDS, DAMPING, CLOSE = 2_000, 0.3, 1e-6
 
 
-def predict(costs: Costs, crowd: Crowd) -> Rates:
+def predict(costs: CycleCosts, fleet: ModelledFleet) -> Rates:
     """Return the rates in equilibrium."""
-    return predict_all(costs, [crowd])[0]
+    return predict_all(costs, [fleet])[0]
 
 
-def predict_all(costs: Costs, crowds: Sequence[Crowd]) -> list[Rates]:
-    """Return the rates of each crowd in equilibrium. All are computed at once: rows are explorers and learner."""
-    ones = np.ones(len(crowds))
+def predict_all(costs: CycleCosts, fleets: Sequence[ModelledFleet]) -> list[Rates]:
+    """Return the rates of each fleet in equilibrium. All are computed at once: rows are explorers and learner."""
+    ones = np.ones(len(fleets))
     rows, cores, capacity = (
-        np.array([getattr(crowd, name) for crowd in crowds], float) for name in ("rows", "cores", "capacity")
+        np.array([getattr(fleet, name) for fleet in fleets], float) for name in ("rows", "cores", "capacity")
     )
-    number = np.array([[crowd.explorers for crowd in crowds], ones])
-    free = np.array([[costs.add + crowd.rows * crowd.step for crowd in crowds], costs.learn * ones])
+    number = np.array([[fleet.explorers for fleet in fleets], ones])
+    free = np.array([[costs.add + fleet.rows * fleet.step for fleet in fleets], costs.learn * ones])
     alone = np.array([costs.add_alone * ones, costs.learn_alone * ones])
     running, waiting = number.copy(), np.zeros_like(number)  # mean numbers outside and inside the exclusive part
     rate = number / (free + alone)
@@ -52,5 +52,5 @@ def predict_all(costs: Costs, crowds: Sequence[Crowd]) -> list[Rates]:
     blocked = np.minimum(1.0, inside * (queue + alone * costs.served) / cycle)
     return [
         Rates(float(rate[0, i] * rows[i]), float(rate[1, i]), float(blocked[0, i]), float(blocked[1, i]))
-        for i in range(len(crowds))
+        for i in range(len(fleets))
     ]

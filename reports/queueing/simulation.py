@@ -9,17 +9,17 @@ from typing import Any
 
 import simpy
 
-from reports.queueing.model import Costs, Crowd, Rates
+from reports.queueing.model import CycleCosts, ModelledFleet, Rates
 from reports.queueing.processors import Cores, Process
 
 CYCLES = 100  # of the slower side, after a quarter as many to warm up
 MOST_EVENTS = 200_000
 
 
-def simulate(costs: Costs, crowd: Crowd, seed: int = 0) -> Rates:
+def simulate(costs: CycleCosts, fleet: ModelledFleet, seed: int = 0) -> Rates:
     """Return the rates over a simulated time in which about CYCLES cycles of the slower side end."""
     environment, chance = simpy.Environment(), random.Random(seed)
-    cores, exclusive = Cores(environment, crowd.cores), simpy.Resource(environment, 1)
+    cores, exclusive = Cores(environment, fleet.cores), simpy.Resource(environment, 1)
     ended = {"explorer": 0, "learner": 0}
     asleep = {"explorer": 0.0, "learner": 0.0}
 
@@ -29,7 +29,7 @@ def simulate(costs: Costs, crowd: Crowd, seed: int = 0) -> Rates:
         while True:
             extra = 0.0
             if kind == "learner":
-                new = min(crowd.capacity, crowd.rows * (ended["explorer"] - taken_in))
+                new = min(fleet.capacity, fleet.rows * (ended["explorer"] - taken_in))
                 extra, taken_in = costs.row * new, ended["explorer"]
             yield from process.run((free + extra) * chance.uniform(0.5, 1.5))
             if alone > 0:
@@ -44,8 +44,8 @@ def simulate(costs: Costs, crowd: Crowd, seed: int = 0) -> Rates:
                     asleep[kind] += (environment.now if costs.served else granted) - began
             ended[kind] += 1
 
-    for _ in range(crowd.explorers):
-        environment.process(cycle("explorer", costs.add + crowd.rows * crowd.step, costs.add_alone))
+    for _ in range(fleet.explorers):
+        environment.process(cycle("explorer", costs.add + fleet.rows * fleet.step, costs.add_alone))
     environment.process(cycle("learner", costs.learn, costs.learn_alone))
 
     def advance(cycles: int) -> float:
@@ -60,4 +60,4 @@ def simulate(costs: Costs, crowd: Crowd, seed: int = 0) -> Rates:
     seconds = advance(CYCLES)
     rate = {each: (ended[each] - ended_before[each]) / seconds for each in ended}
     slept = {each: (asleep[each] - asleep_before[each]) / seconds for each in asleep}
-    return Rates(rate["explorer"] * crowd.rows, rate["learner"], slept["explorer"] / crowd.explorers, slept["learner"])
+    return Rates(rate["explorer"] * fleet.rows, rate["learner"], slept["explorer"] / fleet.explorers, slept["learner"])

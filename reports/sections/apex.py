@@ -77,7 +77,7 @@ def cost_of(environment: str) -> float:
     return float("inf") if environment == REAL else float(environment.partition(" ")[0])
 
 
-def compared_crowd(jobs: Sequence[Job]) -> int:
+def compared_fleet(jobs: Sequence[Job]) -> int:
     """Return the number of explorers with which buffers are compared: the largest up to `COMPARED`, or else the
     smallest."""
     numbers = _numbers(jobs)
@@ -113,13 +113,13 @@ def parts(context: Context) -> Iterator[Part]:
     columns, claims = _claims(rates, environments, [*CLAIMS, *_ours(context)])
     pictures = [each for mine in rates.values() for each in _curves(context, mine, environments)]
     values = {
-        "is_crowded": max(_numbers(rates["explorers"]), default=0) >= cores,  # beside the learner
+        "is_oversubscribed": max(_numbers(rates["explorers"]), default=0) >= cores,  # beside the learner
         "cores": cores,
         "columns": columns,
         "claims": claims,
         "setting": main,
         "unsteady": NO_STEP in environments,
-        "crowds": [counted(number, "explorer") for number in _numbers(rates["explorers"])],
+        "fleets": [counted(number, "explorer") for number in _numbers(rates["explorers"])],
         "map": list(_map(context, rates, environments)),
         "matters": MATTERS,
         "pictures": pictures,
@@ -155,8 +155,8 @@ def _claims(
     """Return the columns and rows of the table about locks: 4 and 8 explorers, or the most measured, in each
     environment."""
     numbers = _numbers(rates["explorers"])
-    crowds = [number for number in (4, 8) if number in numbers] or numbers[-1:]
-    places = [(environment, number) for environment in environments for number in crowds]
+    fleets = [number for number in (4, 8) if number in numbers] or numbers[-1:]
+    places = [(environment, number) for environment in environments for number in fleets]
     rows = []
     for changed, after, before, is_claim in comparisons:
         for side, jobs in rates.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reports.figures.peers import evidence_of, without_evidence
 from reports.sections.section import Context, Part
-from results import Peer, Run
+from results import RecordedPeer, Run
 
 #: feature -> the (suite, benchmark) cells that demonstrate it; the first with a result is named
 SHOWN_BY = {
@@ -49,7 +49,7 @@ def parts(context: Context) -> Iterator[Part]:
     yield Part("features", "features", "What each peer can do", {"columns": columns, "rows": rows})
 
 
-def _fact(run: Run, peer: Peer, feature: str) -> str:
+def _fact(run: Run, peer: RecordedPeer, feature: str) -> str:
     """Return what the adapter states, and in parentheses the evidence for it."""
     stated = peer.features.get(feature, "")
     if not stated:
@@ -58,7 +58,7 @@ def _fact(run: Run, peer: Peer, feature: str) -> str:
     return f"{without_evidence(stated)} ({known or STATED})"
 
 
-def _seen(run: Run, peer: Peer, feature: str) -> str:
+def _seen(run: Run, peer: RecordedPeer, feature: str) -> str:
     """Name the cell of this run that demonstrates the feature. Only the peer's own records count, since a variant uses
     other classes of its library."""
     for suite, benchmark in SHOWN_BY.get(feature, ()):

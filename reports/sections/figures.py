@@ -10,17 +10,17 @@ from reports.figures.ratios import figure_of, ratio_of
 from reports.sections.section import Context, Part
 from reports.tables import notes
 from results.jobs import Job, has_figure, named_in, parameter_text
-from results.suites import Kind, Suite, suite_of
+from results.suites import Kind, SuitePresentation, suite_of
 
 #: Suites whose figures would make hundreds of tables, and are in a section of their own instead.
-WITH_OWN_SECTION = ("apex", "learning", "learners", "control")
+WITH_OWN_SECTION = ("apex", "solve_time", "paired_training", "control")
 JOBS_PER_TABLE = 6
 HAZARD = "! "
 
 
 @dataclass(frozen=True)
 class WorkloadTables:
-    suite: Suite
+    suite: SuitePresentation
     workload: str
     reference: str | None
     launches: str
@@ -57,7 +57,7 @@ def _all(context: Context) -> Iterator[WorkloadTables]:
         )
 
 
-def _common(jobs: Sequence[Job], suite: Suite) -> Iterator[str]:
+def _common(jobs: Sequence[Job], suite: SuitePresentation) -> Iterator[str]:
     """Yield the parameters that jobs' names omit, with their values."""
     for name in dict.fromkeys(name for job in jobs for name in job.params):
         omitting = [
@@ -69,7 +69,7 @@ def _common(jobs: Sequence[Job], suite: Suite) -> Iterator[str]:
 
 
 def _table(
-    context: Context, jobs: Sequence[Job], reference: str | None, suite: Suite
+    context: Context, jobs: Sequence[Job], reference: str | None, suite: SuitePresentation
 ) -> tuple[list[str], list[list[str]]]:
     is_check = suite.kind is Kind.CHECKS
     peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for job in jobs)]

@@ -8,7 +8,7 @@ from statistics import median
 from reports.commands import setup_options
 from reports.figures.formatting import TIMES, launches_of, spoken_time
 from reports.sections.section import Context, Part
-from results import Workload
+from results import RecordedWorkload
 from results.suites import Kind, suite_of
 
 DIRTY = "+dirty"
@@ -41,6 +41,6 @@ def _played(context: Context) -> Mapping[str, str]:
     return {workload: " and ".join(sorted(sources)) for workload, sources in rows.items() if all(sources)}
 
 
-def _fields(workload: Workload) -> str:
+def _fields(workload: RecordedWorkload) -> str:
     fields = workload.fields.items()
     return ", ".join(f"{key} {each['dtype']} {TIMES.join(map(str, each['shape'])) or 'scalar'}" for key, each in fields)

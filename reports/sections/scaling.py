@@ -11,7 +11,7 @@ from functools import partial
 from reports.figures.formatting import NOTHING, number, share, times
 from reports.figures.ratios import figure_of
 from reports.queueing.fit import fit
-from reports.queueing.model import Costs, Crowd, Rates
+from reports.queueing.model import CycleCosts, ModelledFleet, Rates
 from reports.queueing.mva import predict
 from reports.queueing.simulation import simulate
 from reports.sections.apex import REAL, SUITE, Setting, cost_of, environment_of, explorers_of
@@ -31,15 +31,17 @@ COSTS = ("add, µs/call", "exclusive, + µs/call", "learner, µs/step", "exclusi
 @dataclass(frozen=True)
 class Fitted:
     peer: str
-    costs: Costs
-    measured: Mapping[Crowd, Rates]
+    costs: CycleCosts
+    measured: Mapping[ModelledFleet, Rates]
 
-    def compared(self, side: str, by: Callable[[Costs, Crowd], Rates], crowds: Callable[[Crowd], bool]) -> list[float]:
-        """The ratios of the predicted to the measured rate of "explorers" or "learner", for these crowds."""
+    def compared(
+        self, side: str, by: Callable[[CycleCosts, ModelledFleet], Rates], fleets: Callable[[ModelledFleet], bool]
+    ) -> list[float]:
+        """The ratios of the predicted to the measured rate of "explorers" or "learner", for these fleets."""
         return [
-            getattr(by(self.costs, crowd), side) / getattr(rates, side)
-            for crowd, rates in self.measured.items()
-            if crowds(crowd)
+            getattr(by(self.costs, fleet), side) / getattr(rates, side)
+            for fleet, rates in self.measured.items()
+            if fleets(fleet)
         ]
 
     def is_trusted(self, cores: int) -> bool:
@@ -56,7 +58,7 @@ def parts(context: Context) -> Iterator[Part]:
     if not fitted:
         return
     cores = int(context.run.machine["cores"])
-    more = sorted({crowd.explorers for each in fitted for crowd in each.measured if crowd.explorers > FITTED})
+    more = sorted({fleet.explorers for each in fitted for fleet in each.measured if fleet.explorers > FITTED})
     trusted = [each for each in fitted if each.is_trusted(cores)]
     medians = [
         statistics.median(
@@ -97,32 +99,32 @@ def _fitted(context: Context) -> Iterator[Fitted]:
     main = max(set(settings), key=lambda each: (settings.count(each), each.capacity))
     cores = int(context.run.machine["cores"])
     for peer in context.run.peers:
-        sides: dict[Crowd, dict[str, float]] = {}
+        sides: dict[ModelledFleet, dict[str, float]] = {}
         for job in jobs:
             setting = Setting.of(job)
             if replace(setting, cores=0) == main and peer.name in job.shown:
                 step = cost_of(environment_of(job)) / 1e6
-                crowd = Crowd(explorers_of(job), main.rows, step, setting.cores or cores, main.capacity)
-                sides.setdefault(crowd, {})[job.benchmark] = figure_of(job.shown[peer.name]).value
+                fleet = ModelledFleet(explorers_of(job), main.rows, step, setting.cores or cores, main.capacity)
+                sides.setdefault(fleet, {})[job.benchmark] = figure_of(job.shown[peer.name]).value
         measured = {
-            crowd: Rates(*(found[name] for name in FIGURES))
-            for crowd, found in sides.items()
+            fleet: Rates(*(found[name] for name in FIGURES))
+            for fleet, found in sides.items()
             if found.keys() == set(FIGURES) and found["explorers"] and found["learner"]
         }
-        here = {crowd: rates for crowd, rates in measured.items() if crowd.cores == cores}
-        seen = {crowd: rates for crowd, rates in here.items() if crowd.explorers <= FITTED}
-        if len(seen) >= 2 * FITTED and any(crowd.explorers == TWICE for crowd in here):
+        here = {fleet: rates for fleet, rates in measured.items() if fleet.cores == cores}
+        seen = {fleet: rates for fleet, rates in here.items() if fleet.explorers <= FITTED}
+        if len(seen) >= 2 * FITTED and any(fleet.explorers == TWICE for fleet in here):
             yield Fitted(peer.name, fit(seen), measured)
 
 
-def _unseen(crowd: Crowd, cores: int) -> bool:
-    """Whether this is a crowd on all cores that the fit has not seen."""
-    return crowd.cores == cores and crowd.explorers > FITTED
+def _unseen(fleet: ModelledFleet, cores: int) -> bool:
+    """Whether this is a fleet on all cores that the fit has not seen."""
+    return fleet.cores == cores and fleet.explorers > FITTED
 
 
-def _is_costly(crowd: Crowd, cores: int, explorers: int | None) -> bool:
-    """Whether this is a crowd on so many cores whose environment costs time, with this or any number of explorers."""
-    return crowd.cores == cores and crowd.step > 0 and explorers in (None, crowd.explorers)
+def _is_costly(fleet: ModelledFleet, cores: int, explorers: int | None) -> bool:
+    """Whether this is a fleet on so many cores whose environment costs time, with this or any number of explorers."""
+    return fleet.cores == cores and fleet.step > 0 and explorers in (None, fleet.explorers)
 
 
 def _median(ratios: Sequence[float]) -> float:
@@ -134,7 +136,7 @@ def _worst(ratios: Sequence[float]) -> float:
     return max((abs(ratio - 1) for ratio in ratios), default=0.0)
 
 
-def _costs(costs: Costs) -> list[str]:
+def _costs(costs: CycleCosts) -> list[str]:
     calls = (costs.add, costs.add_alone, costs.learn, costs.learn_alone)
     return [*(number(1e6 * each, 2) if each > 1e-8 else "0" for each in calls), number(1e9 * costs.row, 2)]
 
@@ -154,10 +156,11 @@ def _errors(each: Fitted, more: Sequence[int], cores: int) -> list[str]:
 def _knee(each: Fitted, step: float, cores: int) -> str:
     """Return the number of explorers, up to one per core beside the learner, with which `NEAR` of the most transitions
     per second is reached, and the most."""
-    crowd = next(iter(each.measured))
+    fleet = next(iter(each.measured))
     counts = [count for count in sorted({min(2**power, cores - 1) for power in range(12)}) if count < cores]
     curve = {
-        count: predict(each.costs, Crowd(count, crowd.rows, step, cores, crowd.capacity)).explorers for count in counts
+        count: predict(each.costs, ModelledFleet(count, fleet.rows, step, cores, fleet.capacity)).explorers
+        for count in counts
     }
     most = max(curve.values())
     knee = min(count for count, rate in curve.items() if rate >= NEAR * most)

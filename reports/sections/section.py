@@ -17,7 +17,7 @@ from reports.tables import budget
 from reports.tables.troubles import Trouble, troubles
 from results import Run
 from results.jobs import Job, reference_name
-from results.suites import Kind, Suite, suite_of
+from results.suites import Kind, SuitePresentation, suite_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Context:
         """The jobs of all suites except those left out entirely because of the time budget."""
         return [job for job in self.jobs if job.suite not in self.left_out_whole]
 
-    def jobs_of(self, suite: Suite) -> list[Job]:
+    def jobs_of(self, suite: SuitePresentation) -> list[Job]:
         return [job for job in self.measured if job.suite == suite.name]
 
     @cached_property
@@ -59,7 +59,7 @@ class Context:
                 found.setdefault(job.suite, []).append(job)
         return found
 
-    def reference(self, suite: Suite) -> str | None:
+    def reference(self, suite: SuitePresentation) -> str | None:
         return reference_name(self.run, suite)
 
     @cached_property

@@ -12,17 +12,17 @@ from reports.figures.formatting import NOTHING, Scale, interval, number, scale_o
 from reports.figures.ratios import Ratio, figure_of
 from reports.plots import Picture
 from reports.sections.section import Context, Part
-from reports.trainings import NEEDED, RELATIVE_SPEED, SOLVED, Task, tasks_of
+from reports.trainings import NEEDED, RELATIVE_SPEED, SOLVED, ComparedTask, tasks_of
 from results.jobs import Job, has_figure
 from results.statistics import detectable, holm, least_p, p_equal
-from results.suites import SUITES, Suite
+from results.suites import SUITES, SuitePresentation
 from results.verdicts import ENOUGH
 
 ALPHA = 0.05
 #: suite -> benchmark -> its column
 COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "learning": {"seconds": "time", "transitions": "transitions", "steps": "learner steps"},
-    "learners": {
+    "solve_time": {"seconds": "time", "transitions": "transitions", "steps": "learner steps"},
+    "paired_training": {
         "steps": "speed of the training",
         RELATIVE_SPEED: "relative speed, in turns",
         "in_buffer": "in the buffer",
@@ -31,14 +31,14 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
 }
 #: suite -> what the curves of its scores are over
-ALONG = {"learning": "seconds", "learners": "steps of the environment"}
+ALONG = {"solve_time": "seconds", "paired_training": "steps of the environment"}
 #: The tables of docs/sb3.md.
 SPEED_COLUMNS = ("training", "buffer", "memory, B per transition (ratio)", "time in the buffer, %", "speed")
 OUTCOME_COLUMNS = ("training", "buffer", "reached the target", "after so many steps", "mean return at the end")
 
 
 def parts(context: Context) -> Iterator[Part]:
-    for suite in (SUITES["learning"], SUITES["learners"]):
+    for suite in (SUITES["solve_time"], SUITES["paired_training"]):
         tasks = [(task, *_table(context, task), _curves(context, task)) for task in _tasks(context, suite)]
         if tasks:
             pictures = [picture for *_, picture in tasks if picture]
@@ -55,11 +55,11 @@ def parts(context: Context) -> Iterator[Part]:
             yield Part("trainings", suite.name, suite.title, values, pictures)
 
 
-def _tasks(context: Context, suite: Suite) -> list[Task]:
+def _tasks(context: Context, suite: SuitePresentation) -> list[ComparedTask]:
     return tasks_of(context.jobs_of(suite), context.reference(suite))
 
 
-def _table(context: Context, task: Task) -> tuple[list[str], list[list[str]]]:
+def _table(context: Context, task: ComparedTask) -> tuple[list[str], list[list[str]]]:
     """Return the columns of a task's table, and its rows of peers."""
     names = {name: title for name, title in COLUMNS[task.suite].items() if name in task.jobs}
     final = task.final if task.steps else None  # one that ends at its target has no last score of its own
@@ -89,7 +89,7 @@ def _figure(job: Job, peer: str, scale: Scale | None = None) -> str:
     return f"{scale.of(figure)} {interval(figure, scale.factor)}"
 
 
-def _needed(task: Task, name: str, peer: str) -> str:
+def _needed(task: ComparedTask, name: str, peer: str) -> str:
     """Return a figure with its ratio to the reference. Where a training never reached the target, what it took is a
     lower bound."""
     job = task.jobs[name]
@@ -104,7 +104,7 @@ def _needed(task: Task, name: str, peer: str) -> str:
     return "; ".join(filter(None, [_figure(job, peer, scale_of(task.jobs[name])), ratio.words if ratio else ""]))
 
 
-def _tested(task: Task, final: Job) -> dict[str, Mapping[str, str]]:
+def _tested(task: ComparedTask, final: Job) -> dict[str, Mapping[str, str]]:
     """Return for each buffer the p-value of its last scores, compared with the reference's, and the difference that the
     test would find four times in five. A buffer that draws the reference's rows is not tested."""
     values = {peer: [sample.value for sample in record.samples] for peer, record in final.shown.items()}
@@ -123,7 +123,7 @@ def _tested(task: Task, final: Job) -> dict[str, Mapping[str, str]]:
     }
 
 
-def _curves(context: Context, task: Task) -> Picture | None:
+def _curves(context: Context, task: ComparedTask) -> Picture | None:
     """Draw the scores up to the last training's end."""
     ended = task.jobs["seconds"].shown.values() if "seconds" in task.jobs else ()
     last = max((sample.value for record in ended for sample in record.samples), default=math.inf)
@@ -143,7 +143,7 @@ def _curves(context: Context, task: Task) -> Picture | None:
 
 def speed_rows(context: Context) -> Iterator[Sequence[str]]:
     """Yield the rows of `SPEED_COLUMNS`: what each buffer changes in all trainings with another library's learner."""
-    for task in _tasks(context, SUITES["learners"]):
+    for task in _tasks(context, SUITES["paired_training"]):
         for peer in _reference_first(task, (peer for job in task.jobs.values() for peer in job.shown)):
             ratio = task.ratio("memory", peer) if "memory" in task.jobs else None
             memory = " ".join(filter(None, [_value(task, "memory", peer), f"({ratio.text})" if ratio else ""]))
@@ -152,7 +152,7 @@ def speed_rows(context: Context) -> Iterator[Sequence[str]]:
 
 def outcome_rows(context: Context) -> Iterator[Sequence[str]]:
     """Yield the rows of `OUTCOME_COLUMNS`: the trainings with a target."""
-    for task in _tasks(context, SUITES["learners"]):
+    for task in _tasks(context, SUITES["paired_training"]):
         if task.target is None or task.final is None or "needed" not in task.jobs:
             continue
         name = f"{task.name}, {task.steps:,} steps, target {task.target:g}"
@@ -162,16 +162,16 @@ def outcome_rows(context: Context) -> Iterator[Sequence[str]]:
             yield name, peer, task.count(peer), needed, _figure(task.final, peer)
 
 
-def _reference_first(task: Task, peers: Iterable[str]) -> list[str]:
+def _reference_first(task: ComparedTask, peers: Iterable[str]) -> list[str]:
     return sorted(dict.fromkeys(peers), key=lambda peer: peer != task.reference)
 
 
-def _value(task: Task, name: str, peer: str) -> str:
+def _value(task: ComparedTask, name: str, peer: str) -> str:
     shown = task.jobs[name].shown if name in task.jobs else {}
     return scale_of(task.jobs[name]).of(figure_of(shown[peer])) if peer in shown else ""
 
 
-def _speed(task: Task, peer: str) -> str:
+def _speed(task: ComparedTask, peer: str) -> str:
     """Return the relative speed: from trainings that took turns, or, without those, that followed each other."""
     if RELATIVE_SPEED in task.jobs and task.jobs[RELATIVE_SPEED].shown:
         record = task.jobs[RELATIVE_SPEED].shown.get(peer)

@@ -14,7 +14,7 @@ from reports.commands import narrowed
 from reports.figures.peers import without_evidence
 from reports.sections import context_of
 from reports.sections.section import Context
-from results import Peer, Record, Run
+from results import Record, RecordedPeer, Run
 from results.jobs import Job
 from results.record import first_line
 from results.suites import SUITES, suite_of
@@ -36,18 +36,18 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
         "rows": 100,
     },
     "hosts": {"benchmark": ["learner", "explorer"]},
-    "learning": {"benchmark": ["solved", "seconds", "transitions", "steps"]},
-    "learners": {
+    "solve_time": {"benchmark": ["solved", "seconds", "transitions", "steps"]},
+    "paired_training": {
         "benchmark": ["relative_speed", "steps", "in_buffer", "memory", "needed", "solved", "weights"],
     },
 }
 
 
 #: Suites of buffers that processes share.
-SHARING = ("apex", "integrity", "learning", "hosts")
+SHARING = ("apex", "integrity", "solve_time", "hosts")
 
 
-class Table:
+class TextTable:
     """Texts that many cells share, each stored once; a cell stores its index."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Table:
 def payload(runs: Mapping[str, Run], left_out: Iterable[str] = ()) -> dict[str, Any]:
     """Return the page's data. `runs` maps a file's name to its run, the newest first; `left_out` names bad files."""
     contexts = {name: context_of(run) for name, run in runs.items()}
-    texts = Table()
+    texts = TextTable()
     peers = {peer.name: peer for run in reversed(runs.values()) for peer in run.peers}
     names = list(peers)
     shown = {job.suite for context in contexts.values() for job in context.jobs}
@@ -93,7 +93,7 @@ def _suite(name: str) -> dict[str, Any]:
     }
 
 
-def _peer(peer: Peer, contexts: Collection[Context]) -> dict[str, Any]:
+def _peer(peer: RecordedPeer, contexts: Collection[Context]) -> dict[str, Any]:
     """Return what is known of a peer; of its checks, the worst outcome of any record."""
     here = [context for context in contexts if any(each.name == peer.name for each in context.run.peers)]
     safety = [found for context in here if (found := safety_of(context.run).get(peer.name))]
@@ -115,7 +115,7 @@ def _peer(peer: Peer, contexts: Collection[Context]) -> dict[str, Any]:
     }
 
 
-def _run(name: str, context: Context, peers: Sequence[str], texts: Table) -> dict[str, Any]:
+def _run(name: str, context: Context, peers: Sequence[str], texts: TextTable) -> dict[str, Any]:
     run = context.run
     return {
         "name": name,
@@ -145,7 +145,7 @@ def _job(job: Job) -> dict[str, Any]:
     }
 
 
-def _cell(job: int, peer: int, record: Record, texts: Table) -> list[Any]:
+def _cell(job: int, peer: int, record: Record, texts: TextTable) -> list[Any]:
     """Return [job, peer, status, reason, seen, values, blocks, calls, hazard]; `blocks` is 0 instead of 0, 1, 2 ..."""
     samples = [] if record.status == "invalidated" else record.samples
     blocks = [sample.block for sample in samples]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports.figures.peers import without_evidence
-from results import Peer, Run
+from results import RecordedPeer, Run
 from results.jobs import Job
 
 KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, BEFORE_IT_WENT_WRONG = "†", "‡", "§", "¶"
@@ -37,7 +37,7 @@ MEANINGS = {
 }
 
 
-def marks(peer: Peer, job: Job) -> str:
+def marks(peer: RecordedPeer, job: Job) -> str:
     """Return the marks that belong beside this peer's figure at this job."""
     found = ""
     if job.benchmark.startswith(("add", "compressed_add")):

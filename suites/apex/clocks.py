@@ -37,7 +37,7 @@ class Durations:
         return np.frombuffer(self._last, np.int64)[numbers % LAST_CALLS]
 
 
-class Spent(NamedTuple):
+class ThreadTimes(NamedTuple):
     """How long a process's main thread has run, and waited for a processor, in seconds, and when that was read."""
 
     running: float
@@ -45,7 +45,7 @@ class Spent(NamedTuple):
     at: float
 
     @classmethod
-    def by(cls, process: int) -> Spent:
+    def by(cls, process: int) -> ThreadTimes:
         """Read it from /proc/PID/schedstat. Raises RuntimeError if that cannot be read: some kernels lack it."""
         try:
             running, waiting, _ = Path(f"/proc/{process}/schedstat").read_text().split()
@@ -54,7 +54,7 @@ class Spent(NamedTuple):
         return cls(int(running) / 1e9, int(waiting) / 1e9, time.perf_counter())
 
 
-def blocked(before: Spent, after: Spent) -> float:
+def blocked(before: ThreadTimes, after: ThreadTimes) -> float:
     """Return the share of the time in between in which the process neither ran nor could have run: it slept, on a lock
     or until another process answered."""
     awake = after.running - before.running + after.waiting - before.waiting

@@ -21,8 +21,8 @@ import numpy as np
 from adapters import registry
 from adapters.base import Adapter, Spec
 from suites import workloads
-from suites.apex.clocks import CpuTime, Spent, blocked
-from suites.apex.crowd import LEARNER_BATCH, Crowd, Learner, priorities_by
+from suites.apex.clocks import CpuTime, ThreadTimes, blocked
+from suites.apex.fleet import LEARNER_BATCH, ExplorerFleet, TimedLearner, priorities_by
 from suites.apex.playing import check_of
 from suites.apex.spec import ALL, PERCENTILES, REAL, SUITE, WORKLOAD, ApexJob
 from suites.runner import entry
@@ -111,22 +111,22 @@ def _measure(
 ) -> None:
     """Store figures in `figures` one by one, so that those measured before a failure are kept. `number` receives the
     number of calls behind each percentile."""
-    crowd = Crowd(adapter, job, workloads.load(job.workload))
-    are_whole, named = check_of(crowd.recording)
-    learner = Learner(adapter, priorities_by(job), are_whole)
-    with exploring(crowd.explore, job.explorers, adapter.start_method, adapter.serve) as explorers:
+    fleet = ExplorerFleet(adapter, job, workloads.load(job.workload))
+    are_whole, named = check_of(fleet.recording)
+    learner = TimedLearner(adapter, priorities_by(job), are_whole)
+    with exploring(fleet.explore, job.explorers, adapter.start_method, adapter.serve) as explorers:
         explorers.wait_for(NEW_ROWS)
         explorers.learn(learner.checked_step, CHECKED_SHARE * seconds)
         figures["whole"] = _whole(learner, named)
         explorers.learn(learner.step, WARM_SHARE * seconds)
-        _window(figures, number, explorers, crowd, learner, seconds)
+        _window(figures, number, explorers, fleet, learner, seconds)
         if last:
             figures["memory"] = "ok", in_use(), None
     if last:
         figures["staleness"] = _staleness(adapter)
 
 
-def _whole(learner: Learner, named: str) -> Figure:
+def _whole(learner: TimedLearner, named: str) -> Figure:
     if not learner.wrong:
         return "ok", learner.checked, None
     found = f"{learner.wrong} of {learner.checked} sampled rows are not {named}: torn or never written"
@@ -134,21 +134,26 @@ def _whole(learner: Learner, named: str) -> Figure:
 
 
 def _window(
-    figures: Figures, number: dict[str, int], explorers: Explorers, crowd: Crowd, learner: Learner, seconds: float
+    figures: Figures,
+    number: dict[str, int],
+    explorers: Explorers,
+    fleet: ExplorerFleet,
+    learner: TimedLearner,
+    seconds: float,
 ) -> None:
-    durations = {"add": crowd.adds, "sample": [learner.samples], "update": [learner.updates]}
+    durations = {"add": fleet.adds, "sample": [learner.samples], "update": [learner.updates]}
     calls = {name: [each.calls for each in kept] for name, kept in durations.items()}
     processes = [process.pid for process in explorers.processes.values() if process.pid is not None]
     # What takes long to read is read first and last, and knows when: on a busy machine, that takes tens of ms.
     cpu = CpuTime.now()
-    theirs, ours, rows = [Spent.by(each) for each in processes], Spent.by(os.getpid()), explorers.added()
+    theirs, ours, rows = [ThreadTimes.by(each) for each in processes], ThreadTimes.by(os.getpid()), explorers.added()
     took, steps = 0.0, 0
     while not took or (sum(explorers.added()) == sum(rows) and took < STARVED_SECONDS):
         again, more = explorers.learn(learner.step, seconds)
         took, steps = took + again, steps + more
     added = [now - then for now, then in zip(explorers.added(), rows, strict=True)]
-    learner_blocked = blocked(ours, Spent.by(os.getpid()))
-    explorers_blocked = [blocked(spent, Spent.by(each)) for each, spent in zip(processes, theirs, strict=True)]
+    learner_blocked = blocked(ours, ThreadTimes.by(os.getpid()))
+    explorers_blocked = [blocked(spent, ThreadTimes.by(each)) for each, spent in zip(processes, theirs, strict=True)]
     cores = CpuTime.now().cores_since(cpu)
 
     total = sum(added)

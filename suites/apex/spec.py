@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from adapters import registry, venvs
 from results.record import Param, Record, Run
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 WORKLOAD, FRAMES = "CartPole-v1", "ALE/Seaquest-v5"
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}  # of the durations of calls
@@ -82,7 +82,7 @@ class ApexJob:
 
 
 @dataclass(frozen=True)
-class Group:
+class ApexGroup:
     """The jobs of one launch: `working`, and all combinations of `explorers` and `step_us`."""
 
     explorers: Sequence[int]
@@ -107,35 +107,35 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApexSettings(Settings):
-    groups: Sequence[Group] = field(default_factory=list)
+class ApexSettings(SuiteSettings):
+    groups: Sequence[ApexGroup] = field(default_factory=list)
     seconds: float = 0.4  # of each job's timed window
 
 
-CROWDS, MILLION = (1, 2, 4, 8, 16), 1_000_000
+FLEETS, MILLION = (1, 2, 4, 8, 16), 1_000_000
 #: A learner that works 1 ms between samples: without work, the buffer is all that it waits for.
 WORKING = [(REAL, 1_000)]
 PROFILES = {
-    "tiny": ApexSettings(blocks=2, groups=[Group((1, 2), (0, REAL), 2_000)], seconds=0.2),
-    "quick": ApexSettings(blocks=3, groups=[Group((4,), (REAL,), 10_000, working=WORKING)]),
-    "survey": ApexSettings(groups=[Group((4,), (200, REAL), 10_000, working=WORKING)]),
-    "gate": ApexSettings(groups=[Group((4,), (20,), 10_000)]),
-    "full": ApexSettings(blocks=10, groups=[Group((1, 2, 4, 8), (0, 200, REAL), 1_000_000)], seconds=2.0),
+    "tiny": ApexSettings(blocks=2, groups=[ApexGroup((1, 2), (0, REAL), 2_000)], seconds=0.2),
+    "quick": ApexSettings(blocks=3, groups=[ApexGroup((4,), (REAL,), 10_000, working=WORKING)]),
+    "survey": ApexSettings(groups=[ApexGroup((4,), (200, REAL), 10_000, working=WORKING)]),
+    "gate": ApexSettings(groups=[ApexGroup((4,), (20,), 10_000)]),
+    "full": ApexSettings(blocks=10, groups=[ApexGroup((1, 2, 4, 8), (0, 200, REAL), 1_000_000)], seconds=2.0),
     "apex": ApexSettings(
         blocks=10,
         groups=[
-            Group(CROWDS, (0, 20, REAL), MILLION, served=False),
-            Group((1, 4), (0, 200), 10_000, blocks=3),
-            Group(CROWDS, (200, 2_000), MILLION, blocks=3, served=False),
+            ApexGroup(FLEETS, (0, 20, REAL), MILLION, served=False),
+            ApexGroup((1, 4), (0, 200), 10_000, blocks=3),
+            ApexGroup(FLEETS, (200, 2_000), MILLION, blocks=3, served=False),
             # The other axes, each on its own.
-            Group((2, 8), (0, 200), MILLION, rows=1, blocks=3, served=False),
-            Group((2, 8), (0, 200), MILLION, rows=10, blocks=3, served=False),
-            Group((2, 8), (0, 200), 10_000, blocks=3, served=False),
-            Group((2, 8), (0, 200), MILLION, work_us=500, blocks=3, served=False),
-            Group((2, 8), (0, 200), MILLION, work_us=5_000, blocks=3, served=False),
-            Group((2, 8), (0, 200), MILLION, work_us=DQN, blocks=3, served=False),
-            Group((1, 2, 4, 8), (0, 20, 200), MILLION, cores=1, blocks=3, served=False),
-            Group((1, 2, 4, 8), (REAL,), 10_000, workload=FRAMES, blocks=3, served=False),
+            ApexGroup((2, 8), (0, 200), MILLION, rows=1, blocks=3, served=False),
+            ApexGroup((2, 8), (0, 200), MILLION, rows=10, blocks=3, served=False),
+            ApexGroup((2, 8), (0, 200), 10_000, blocks=3, served=False),
+            ApexGroup((2, 8), (0, 200), MILLION, work_us=500, blocks=3, served=False),
+            ApexGroup((2, 8), (0, 200), MILLION, work_us=5_000, blocks=3, served=False),
+            ApexGroup((2, 8), (0, 200), MILLION, work_us=DQN, blocks=3, served=False),
+            ApexGroup((1, 2, 4, 8), (0, 20, 200), MILLION, cores=1, blocks=3, served=False),
+            ApexGroup((1, 2, 4, 8), (REAL,), 10_000, workload=FRAMES, blocks=3, served=False),
         ],
         seconds=0.5,
     ),
@@ -165,7 +165,7 @@ class Apex(Suite[ApexSettings]):
             if group.served or registry.adapter_class(peer).start_method == "fork"
         ]
 
-    def _launch(self, run: Run, settings: ApexSettings, group: Group, peer: str) -> Launch:
+    def _launch(self, run: Run, settings: ApexSettings, group: ApexGroup, peer: str) -> Launch:
         records = [
             record
             for job in group.jobs
@@ -176,10 +176,10 @@ class Apex(Suite[ApexSettings]):
             jobs = [str(job) for job in group.jobs if any(each.params == job.params for each in wanted)]
             return {"seconds": settings.seconds, "job": jobs}
 
-        crowds = "/".join(map(str, group.explorers))
+        fleets = "/".join(map(str, group.explorers))
         steps = "/".join("real" if step == REAL else str(step) for step in group.step_us)
         name = (
-            f"apex of {peer} on {group.workload}, {crowds} explorers, steps of {steps} us, {group.rows} rows per call, "
+            f"apex of {peer} on {group.workload}, {fleets} explorers, steps of {steps} us, {group.rows} rows per call, "
             f"capacity {group.capacity:,}"
         )
         if works := [work for work in (group.work_us, *(work for _, work in group.working)) if work]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 
 from adapters.checks import SIGNIFICANCE, as_steps
-from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Refused, Seen, fit
+from suites.conformance.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Refused, Seen, fit
 
 LAST = CAPACITY - 1  # the last slot of the ring
 WRAPPED = 20  # rows added after the buffer is full
@@ -30,7 +30,7 @@ def even(pool: BufferPool) -> dict[str, Seen]:
         return {"uniform": _uniform(buffer, pool.setting.draws)}
 
 
-def _uniform(buffer: Buffer, draws: int) -> Seen:
+def _uniform(buffer: ProbedBuffer, draws: int) -> Seen:
     try:
         counts = buffer.count(draws)
     except Overwritten as error:
@@ -68,13 +68,13 @@ def by_priority(pool: BufferPool) -> dict[str, Seen]:
     return {"prioritized": Seen(word, about, looked_at)}
 
 
-def _without_last(buffer: Buffer, counts: np.ndarray, shares: np.ndarray) -> float:
+def _without_last(buffer: ProbedBuffer, counts: np.ndarray, shares: np.ndarray) -> float:
     """Return the p-value under the assumption that the row in the last slot is never drawn."""
     last = buffer.held % CAPACITY == LAST
     return 0.0 if counts[last].any() else fit(counts[~last], shares[~last])
 
 
-def _parts(pool: BufferPool) -> Iterator[tuple[str, Buffer | None]]:
+def _parts(pool: BufferPool) -> Iterator[tuple[str, ProbedBuffer | None]]:
     """Yield the description of each state and a buffer in that state, or None if the peer refuses to make one."""
     generator = np.random.default_rng(pool.setting.seed)
     two_decades = generator.permutation(np.geomspace(LOW, HIGH, CAPACITY))
@@ -99,7 +99,7 @@ def _parts(pool: BufferPool) -> Iterator[tuple[str, Buffer | None]]:
             yield about, buffer
 
 
-def _update_all(buffer: Buffer, generator: np.random.Generator) -> None:
+def _update_all(buffer: ProbedBuffer, generator: np.random.Generator) -> None:
     """Update the priorities of rows as they are drawn, with different values each time, so that a later update cannot
     hide a lost one. A row that is never drawn keeps its priority."""
     first, updated = buffer.held[0], np.zeros(CAPACITY, bool)
@@ -166,7 +166,7 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
     return Seen(word, f"{about}, as if its priority were {candidates[word]:g} ({_p(fits[word])})", total)
 
 
-def _raise_one(buffer: Buffer, size: int) -> None:
+def _raise_one(buffer: ProbedBuffer, size: int) -> None:
     """Raise the priority of a row that the next two rows will not overwrite."""
     buffer.settle(size)
     raised = False
@@ -236,7 +236,7 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
     return {"weights": Seen(word, about + (f": {example}" if word == "another formula" else ""), looked_at)}
 
 
-def _formulae(buffer: Buffer, numbers: np.ndarray, beta: float) -> dict[str, np.ndarray]:
+def _formulae(buffer: ProbedBuffer, numbers: np.ndarray, beta: float) -> dict[str, np.ndarray]:
     """Return the weights (N P)^-beta (Schaul et al. 2015, equation 2) for each normalisation: divided by the largest
     weight of all rows, by the largest in the batch, or not at all."""
     shares = buffer.shares()
@@ -258,7 +258,7 @@ def repeats(pool: BufferPool) -> dict[str, Seen]:
     return found
 
 
-def _repeats(buffer: Buffer) -> Seen:
+def _repeats(buffer: ProbedBuffer) -> Seen:
     """Count repeats within batches. With equal shares, independent draws are all but certain to return some row three
     times in one batch. Stratified draws return no row more than twice."""
     buffer.fill(CAPACITY)

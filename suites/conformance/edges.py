@@ -9,7 +9,7 @@ import numpy as np
 
 from adapters.base import WrongAnswer
 from adapters.checks import SIGNIFICANCE
-from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Seen, fit, own, percent, said
+from suites.conformance.probing import CAPACITY, BufferPool, ProbedBuffer, Seen, fit, own, percent, said
 
 STALE_ROUNDS = 8
 NEWER = 24  # rows that are added between a sample and its update
@@ -76,7 +76,7 @@ def _unhappy(pool: BufferPool, stored: int, size: int) -> Seen:
     return Seen(word, f"{size} rows requested, {stored} stored: {about}", len(found))
 
 
-def _outcome(buffer: Buffer, size: int) -> tuple[str, str]:
+def _outcome(buffer: ProbedBuffer, size: int) -> tuple[str, str]:
     try:
         batch = buffer.adapter.sample(size)
         rows = len(np.asarray(batch["obs"]))
@@ -138,7 +138,7 @@ def _first(refusal: str | None) -> str:
     return f"the update raised {refusal}" if refusal else "the update accepted it"
 
 
-def _afterwards(buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
+def _afterwards(buffer: ProbedBuffer) -> tuple[np.ndarray, np.ndarray]:
     counts, weights = np.zeros(CAPACITY, np.int64), []
     buffer.settle(16)
     for _ in range(ODD_BATCHES):

@@ -29,7 +29,7 @@ class Seen:
     looked_at: int
 
 
-class Buffer:
+class ProbedBuffer:
     """An adapter and the rows that it must hold, numbered in the order in which they were added."""
 
     def __init__(self, adapter: Adapter, spec: Spec) -> None:
@@ -153,20 +153,22 @@ class BufferPool:
         self, kind: type[Adapter], setting: ConformanceSettings, announce_risk: Callable[[], None] = lambda: None
     ) -> None:
         self.kind, self.setting, self.announce_risk = kind, setting, announce_risk
-        self._done: dict[str, Buffer] = {}
+        self._done: dict[str, ProbedBuffer] = {}
 
     @property
     def has_priorities(self) -> bool:
         return self.kind.contract.priorities.value
 
     @contextmanager
-    def buffer(self, *, fresh: bool = False, fields: Mapping[str, Field] = FIELDS, **asked: Any) -> Iterator[Buffer]:
+    def buffer(
+        self, *, fresh: bool = False, fields: Mapping[str, Field] = FIELDS, **asked: Any
+    ) -> Iterator[ProbedBuffer]:
         spec = Spec(**{"capacity": CAPACITY, "fields": fields, "seed": self.setting.seed} | asked)
         buffer = None if fresh else self._done.pop(str(spec), None)
         if buffer is None or buffer.added > SERIES // 2:
             if buffer is not None:
                 buffer.adapter.close()
-            buffer = Buffer(self._make(spec), spec)
+            buffer = ProbedBuffer(self._make(spec), spec)
         elif left_over := buffer.added % spec.capacity:  # begin at the first slot again
             buffer.fill(spec.capacity - left_over)
         try:
@@ -192,7 +194,7 @@ class BufferPool:
             self._done.popitem()[1].adapter.close()
 
     @contextmanager
-    def priorities(self, alpha: float = 1.0, **asked: Any) -> Iterator[Buffer]:
+    def priorities(self, alpha: float = 1.0, **asked: Any) -> Iterator[ProbedBuffer]:
         with self.buffer(prioritized=True, alpha=alpha, **asked) as buffer:
             yield buffer
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from adapters.base import Columns, Field, Step
 from adapters.checks import are_pixels_as_floats, as_steps
-from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Seen, own, said
+from suites.conformance.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Seen, own, said
 
 ROWS = 16
 BATCHES = 60  # of 16 draws from 16 rows: the probability that some row is never drawn is 10^-26
@@ -81,7 +81,7 @@ def come_back(pool: BufferPool) -> dict[str, Seen]:
     }
 
 
-def _add_in_every_form(buffer: Buffer, columns: Columns) -> None:
+def _add_in_every_form(buffer: ProbedBuffer, columns: Columns) -> None:
     adapter, parts = buffer.adapter, [{k: c[i : i + 4].copy() for k, c in columns.items()} for i in range(0, ROWS, 4)]
     adapter.add(as_steps(parts[0])[:2])
     adapter.add_dicts([step._asdict() for step in as_steps(parts[0])[2:]])
@@ -204,7 +204,7 @@ def given_back(pool: BufferPool) -> dict[str, Seen]:
     return {"returned_batch": Seen(word, about or held, looked_at)}
 
 
-def _held(buffer: Buffer) -> tuple[Columns, Columns]:
+def _held(buffer: ProbedBuffer) -> tuple[Columns, Columns]:
     """Return a batch as the peer returned it, and a copy."""
     numbers, batch = buffer.sample(16)
     copy = own(batch)
@@ -225,7 +225,7 @@ def _held_word(trigger: str, changed: list[str]) -> str:
     return "next sample changes weights and indexes" if only_extras else "next sample changes it"
 
 
-def _written(buffer: Buffer) -> tuple[str, str]:
+def _written(buffer: ProbedBuffer) -> tuple[str, str]:
     buffer.settle(16)
     numbers, batch = buffer.sample(16)
     indexes = own(batch).get("indexes")
@@ -262,7 +262,7 @@ def kept_from_caller(pool: BufferPool) -> dict[str, Seen]:
     return {"references": Seen(word, f"after the caller overwrote its arrays, {about} had changed", 2 * CAPACITY)}
 
 
-def _share_changed(buffer: Buffer) -> float:
+def _share_changed(buffer: ProbedBuffer) -> float:
     buffer.settle(CAPACITY)
     batch = buffer.adapter.sample(CAPACITY)
     changed = [(np.asarray(batch[name]).reshape(CAPACITY, -1) == -1).all(axis=1) for name in ("obs", "next_obs")]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from adapters import registry
 from results.record import Run
 from suites.conformance import numbered
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 LAUNCH_SECONDS = 900.0  # a peer that needs a server starts about thirty of them
 BENCHMARKS = {
@@ -42,7 +42,7 @@ BENCHMARKS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConformanceSettings(Settings):
+class ConformanceSettings(SuiteSettings):
     draws: int = 4_000  # per test of a distribution
     patience: float = 5.0  # seconds after which a call counts as blocked forever
     seed: int = 0

@@ -17,11 +17,11 @@ from suites.runner import entry
 from suites.runner.results import Result
 from suites.runner.timing import Stopwatch
 from suites.throughput import measure as throughput
-from suites.throughput.tasks import Job
+from suites.throughput.tasks import ThroughputJob
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    entry.add_jobs(parser, Job.parse, "those of the profile quick")
+    entry.add_jobs(parser, ThroughputJob.parse, "those of the profile quick")
     parser.add_argument("--side", choices=SIDES, required=True)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from results.record import Record, Run
 from results.verdicts import REFERENCE
-from suites.suite import Launch, Settings, Suite
-from suites.throughput.tasks import BENCHMARKS, Job, tasks
+from suites.suite import Launch, Suite, SuiteSettings
+from suites.throughput.tasks import BENCHMARKS, ThroughputJob, tasks
 
 WORKLOAD = "CartPole-v1"
 SIDES = ("first", "second")
@@ -20,13 +20,13 @@ TASKS = tasks("add:batch=1", "sample:batch=32", "prioritized:batch=256")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControlSettings(Settings):
+class ControlSettings(SuiteSettings):
     capacity: int
     seconds: float  # per cell
 
     @property
-    def jobs(self) -> list[Job]:
-        return [Job(task, WORKLOAD, self.capacity) for task in TASKS]
+    def jobs(self) -> list[ThroughputJob]:
+        return [ThroughputJob(task, WORKLOAD, self.capacity) for task in TASKS]
 
 
 PROFILES = {

@@ -36,7 +36,7 @@ from suites.runner.results import NotMeasured, PeerTrouble, Result, failure
 from suites.runner.timing import Stopwatch
 from suites.throughput.buffers import Buffers
 from suites.throughput.measure import BENCHMARKS
-from suites.throughput.tasks import Job
+from suites.throughput.tasks import ThroughputJob
 
 STRACE_TIMES = 10  # times as many calls under strace, which hardly slows a process down
 WARM_CALLS = 10
@@ -78,7 +78,7 @@ class Counter(Stopwatch):
         raise NotMeasured("how many calls it makes depends on the clock")
 
 
-def make_calls(peer: str, jobs: Sequence[Job], calls: int, under: str) -> Iterator[Result]:
+def make_calls(peer: str, jobs: Sequence[ThroughputJob], calls: int, under: str) -> Iterator[Result]:
     """Make the calls of each job under the tool that runs this process; the results have no values."""
     Counter(calls, partial(CHILDREN[under], IDLE)).per_call(lambda _calls: None)
     numbered = enumerate(jobs)
@@ -142,7 +142,9 @@ def measure(args: argparse.Namespace) -> Iterator[Result]:
 
 def options(parser: argparse.ArgumentParser) -> None:
     about = "such as add:batch=1@CartPole-v1=2000; may be repeated"
-    parser.add_argument("--job", action="append", type=Job.parse, dest="jobs", metavar="JOB", required=True, help=about)
+    parser.add_argument(
+        "--job", action="append", type=ThroughputJob.parse, dest="jobs", metavar="JOB", required=True, help=about
+    )
     parser.add_argument("--calls", type=int, default=CALLS, help="counted per job; default: %(default)s")
     # The tool that runs this process, which another one of this module has started.
     parser.add_argument("--under", choices=CHILDREN, help=argparse.SUPPRESS)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from adapters import registry
 from results.record import Param, Record, Run
-from suites.suite import Launch, Quantity, Settings, Suite
-from suites.throughput.tasks import Job
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
+from suites.throughput.tasks import ThroughputJob
 
 OF_CALLGRIND = ("instructions", "reads", "writes", "allocations")
 OF_STRACE = ("system_calls", "futex_calls")
@@ -19,13 +19,13 @@ LAUNCH_SECONDS = 900.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountsSettings(Settings):
-    jobs: Sequence[Job]  # of the throughput suite
+class CountsSettings(SuiteSettings):
+    jobs: Sequence[ThroughputJob]  # of the throughput suite
     calls: int = CALLS  # counted per job
 
 
-def jobs(place: str, *tasks: str) -> list[Job]:
-    return [Job.parse(f"{task}@{place}") for task in tasks]
+def jobs(place: str, *tasks: str) -> list[ThroughputJob]:
+    return [ThroughputJob.parse(f"{task}@{place}") for task in tasks]
 
 
 PROFILES = {
@@ -65,12 +65,12 @@ class Counts(Suite[CountsSettings]):
             for peer in peers
         ]
 
-    def declare_jobs(self, run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]:
+    def declare_jobs(self, run: Run, peer: str, jobs: Sequence[ThroughputJob]) -> list[Record]:
         return [record for job in jobs for record in self.declare(run, peer, job.workload, params_of(job))]
 
 
 SUITE = Counts()
 
 
-def params_of(job: Job) -> dict[str, Param]:
+def params_of(job: ThroughputJob) -> dict[str, Param]:
     return {**job.params, "of": job.benchmark}

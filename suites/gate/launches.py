@@ -96,7 +96,7 @@ class Pair:
         return True
 
     def command(self, side: Side, records: Sequence[Record], block: int, cells: Path) -> list[str]:
-        """Return the command of a process run on this side."""
+        """Return the command of a launch on this side."""
         command = self.launch.command(records, cells, block)
         # -P keeps the checkout, whose package was not built, from the front of sys.path.
         package = f"--package-at={side.package}={side.site_packages}"

@@ -32,7 +32,7 @@ from suites.runner.driver import Interrupt
 PEERS = ("cpprb_impl[lock=none]", "cpprb_impl")
 
 
-class Progress:
+class GateProgress:
     """Shows what is running, and how much is done: a bar on a terminal, otherwise a line per launch."""
 
     def __init__(self, total: int, done: str, deadline: float | None) -> None:
@@ -138,7 +138,7 @@ class Gate:
             check_room()
 
         total, done = (pool * len(self.pairs), "launched") if pool else (len(everything), "decided")
-        progress = Progress(total, done, deadline)
+        progress = GateProgress(total, done, deadline)
         with tempfile.TemporaryDirectory() as folder, progress.bar:
             for block in range(pool) if pool else itertools.count():
                 for number, pair in enumerate(self.pairs, block * len(self.pairs) + 1):

@@ -7,7 +7,7 @@ Builds the working tree twice, with CMake's option SLOWED, and writes these reco
 pool.json           pairs of equal builds, from which `reports.gate.power` draws gates again and again
 equal-1.json ...    gates of equal builds
 slowed-20-1.json    gates in which head's add, sample and update take 20% longer. Those by 50% measure all that is
-                    timed; the others only what is timed in one process, since a change of crowds matters from 25%.
+                    timed; the others only what is timed in one process, since a change of fleets matters from 25%.
 work-1.json         gates of the counts of work, in which each of these calls has some more instructions
 neighbour-...       the same, beside a process that uses one core all the time; neighbours-...: beside two of them
 noise-....json      pools of what is timed in one process, measured together, each without a rule against noise
@@ -40,7 +40,7 @@ from suites.runner.driver import Interrupt
 MINUTES = 10.0  # of a gate, as by default
 SLOWED_CALLS = ("add", "sample", "update")
 LOOPS = 100  # about 5% of the instructions of adding a row of CartPole
-SLOWS_CROWDS = 50  # percent, from which a slow-down matters where processes compete
+SLOWS_FLEETS = 50  # percent, from which a slow-down matters where processes compete
 ROUNDS = 5  # each with a part of every kind of gate, so that a study that ends early has some of all
 BUSY = "import numpy as np; a = np.ones(4_000_000)\nwhile True: a *= 1.0000001"
 
@@ -71,7 +71,7 @@ class Study:
     def measures(self, pair: Pair) -> bool:
         if self.loops:
             return pair.suite == "counts"
-        if self.way or (self.level and self.level < SLOWS_CROWDS):
+        if self.way or (self.level and self.level < SLOWS_FLEETS):
             return pair.launch.turns
         return not (self.level or self.pairs) or not pair.is_counted
 

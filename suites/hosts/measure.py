@@ -24,7 +24,7 @@ from adapters.base import WrongAnswer
 from suites import workloads
 from suites.hosts.spec import CARTPOLE, CUT, DATA, KILLED, SUITE, UNLIMITED, USER, HostsJob
 from suites.lan import Lan, NoHosts, ray_cluster
-from suites.lan.worker import Silent, Worker, WorkerLost
+from suites.lan.worker import HostProcess, Silent, WorkerLost
 from suites.runner import entry
 from suites.runner.results import NotMeasured, Outcome, PeerTrouble, Result, Stuck, failure
 
@@ -54,11 +54,11 @@ class Measured:
             ray_cluster.start(self.lan, RAY)
         self.data = range(2, 2 + job.data)
 
-        def start(host: int, role: str) -> Worker:
+        def start(host: int, role: str) -> HostProcess:
             options = {"peer": peer, "workload": job.workload, "here": self.lan.address(host),
                        "head": self.lan.address(1), "role": role, "capacity": CAPACITY}  # fmt: skip
             arguments = [f"--{name}={value}" for name, value in options.items()]
-            return Worker(self.lan, host, "suites.hosts.role", arguments, RAY)
+            return HostProcess(self.lan, host, "suites.hosts.role", arguments, RAY)
 
         self.serving = [start(host, DATA) for host in self.data]
         self.learner, self.explorer = start(1, USER), start(1, USER)
@@ -168,7 +168,7 @@ def _measure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -
     figures["staleness"] = _failed(NO_EFFECT) if stale is None else _ok(stale)
 
 
-def _explored(hosts: Measured, explorer: Worker, explore: Mapping[str, float]) -> tuple[float, float, float]:
+def _explored(hosts: Measured, explorer: HostProcess, explore: Mapping[str, float]) -> tuple[float, float, float]:
     """Return the rows per second, and the CPU seconds per row of the users' host and of the data hosts."""
     explorer.do("explore", **{**explore, "seconds": WARM_SHARE * explore["seconds"]})
     users, data = hosts.cpu()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from adapters import registry
 from results.record import Param, Run
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 DATA, USER = "data", "user"  # roles of processes
 CARTPOLE, SEAQUEST = "CartPole-v1", "ALE/Seaquest-v5"
@@ -100,7 +100,7 @@ def _count(name: str, text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Group:
+class HostsGroup:
     """The jobs of one launch."""
 
     workload: str = CARTPOLE
@@ -116,8 +116,8 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostsSettings(Settings):
-    groups: Sequence[Group] = field(default_factory=list)
+class HostsSettings(SuiteSettings):
+    groups: Sequence[HostsGroup] = field(default_factory=list)
     seconds: float = 1.0
 
 
@@ -125,14 +125,14 @@ PROFILES = {
     "hosts": HostsSettings(
         blocks=5,
         groups=[
-            Group(),
-            Group(workload=SEAQUEST, blocks=3),
-            *(Group(data=data, blocks=3) for data in (2, 3, 4)),
-            Group(rate="10gbit", blocks=2),
-            Group(rate="1gbit", blocks=2),
-            Group(workload=SEAQUEST, rate="10gbit", blocks=2),
-            Group(workload=SEAQUEST, rate="1gbit", blocks=2),
-            *(Group(data=2, batches=[32], failure=failure, blocks=1) for failure in (KILLED, CUT, POWER)),
+            HostsGroup(),
+            HostsGroup(workload=SEAQUEST, blocks=3),
+            *(HostsGroup(data=data, blocks=3) for data in (2, 3, 4)),
+            HostsGroup(rate="10gbit", blocks=2),
+            HostsGroup(rate="1gbit", blocks=2),
+            HostsGroup(workload=SEAQUEST, rate="10gbit", blocks=2),
+            HostsGroup(workload=SEAQUEST, rate="1gbit", blocks=2),
+            *(HostsGroup(data=2, batches=[32], failure=failure, blocks=1) for failure in (KILLED, CUT, POWER)),
         ],
     ),
 }
@@ -159,7 +159,7 @@ class Hosts(Suite[HostsSettings]):
             for peer in peers
         ]
 
-    def _launch(self, run: Run, settings: HostsSettings, group: Group, peer: str) -> Launch:
+    def _launch(self, run: Run, settings: HostsSettings, group: HostsGroup, peer: str) -> Launch:
         records = [
             record for job in group.jobs for record in self.declare(run, peer, job.workload, job.params, job.benchmarks)
         ]

@@ -68,7 +68,7 @@ def _batches(writer: int, numbers: np.ndarray, sizes: Iterator[int]) -> Iterator
         yield {name: column[some] for name, column in rows.items()}, priorities[some]
 
 
-class Learner:
+class CheckingLearner:
     """Samples rows, sets the priority that belongs to each, and counts the faults that it finds."""
 
     def __init__(self, adapter: Adapter) -> None:
@@ -91,7 +91,7 @@ class Learner:
         return reading, indexes
 
 
-def learn_until(done: Callable[[], bool], explorers: Explorers, learner: Learner) -> None:
+def learn_until(done: Callable[[], bool], explorers: Explorers, learner: CheckingLearner) -> None:
     deadline = time.monotonic() + START_PATIENCE
     while not done():
         explorers.learn(learner.step, MOMENT)
@@ -99,7 +99,7 @@ def learn_until(done: Callable[[], bool], explorers: Explorers, learner: Learner
             raise Stuck(f"explorers did not add their rows within {START_PATIENCE:.0f} s")
 
 
-def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[int, int]:
+def settle(learner: CheckingLearner, writers: np.ndarray, numbers: np.ndarray) -> tuple[int, int]:
     """Return how many of these rows cannot be drawn, and how many are stored more than once, while no process adds."""
     places: dict[tuple[int, int], set[int]] = {
         each: set() for each in zip(writers.tolist(), numbers.tolist(), strict=True)

@@ -32,7 +32,7 @@ from adapters import registry, venvs
 from adapters.base import Adapter
 from adapters.behaviours import GivenPriority
 from suites.integrity import certified
-from suites.integrity.jobs import Learner, fill, hammer, learn_until, rows_per_call, settle
+from suites.integrity.jobs import CheckingLearner, fill, hammer, learn_until, rows_per_call, settle
 from suites.integrity.spec import SUITE, IntegritySettings
 from suites.runner import entry
 from suites.runner.explorers import Explorers, exploring, giving_up, prepare
@@ -59,7 +59,7 @@ class Finding:
 
 
 def race(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
-    learner = Learner(adapter)
+    learner = CheckingLearner(adapter)
     with _racing(adapter, setting) as explorers:
         explorers.wait_for(1)
         explorers.learn(learner.step, OPENING_SECONDS)
@@ -85,7 +85,7 @@ def race(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
     }
 
 
-def _open(kind: type[Adapter], setting: IntegritySettings, opening: int, learner: Learner) -> None:
+def _open(kind: type[Adapter], setting: IntegritySettings, opening: int, learner: CheckingLearner) -> None:
     """Race on a fresh buffer, reading as soon as the first row is added."""
     learner.adapter = kind.make(setting.spec)
     try:
@@ -102,7 +102,7 @@ def _racing(adapter: Adapter, setting: IntegritySettings, opening: int = 0):
 
 
 def rounds(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
-    learner = Learner(adapter)
+    learner = CheckingLearner(adapter)
     lost = duplicated = added = 0
     work = partial(fill, adapter, setting)
     share = setting.capacity // setting.explorers
@@ -127,7 +127,7 @@ def rounds(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
 
 
 def kills(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
-    learner, random = Learner(adapter), np.random.default_rng(setting.seed)
+    learner, random = CheckingLearner(adapter), np.random.default_rng(setting.seed)
     work = partial(hammer, adapter, rows_per_call(setting.capacity, 0))
     killed, trouble = 0, None
     with exploring(partial(work, True), BESIDE, adapter.start_method, adapter.serve) as explorers:
@@ -147,7 +147,7 @@ def kills(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
     return {"killed": Finding(killed, "; ".join(words) or None)}
 
 
-def after_kill(explorers: Explorers, learner: Learner, setting: IntegritySettings) -> str | None:
+def after_kill(explorers: Explorers, learner: CheckingLearner, setting: IntegritySettings) -> str | None:
     """Return which processes are blocked, or None. Within the patience, the learner must sample and each remaining
     explorer must add a row."""
     before, steps = explorers.added(), 0

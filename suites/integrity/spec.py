@@ -13,7 +13,7 @@ from adapters import registry
 from adapters.base import Spec
 from results.record import Run
 from suites.integrity import certified
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 BENCHMARKS = {
     "torn": Quantity("rows read", "higher"),
@@ -27,7 +27,7 @@ BENCHMARKS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntegritySettings(Settings):
+class IntegritySettings(SuiteSettings):
     explorers: int = 4
     capacity: int = 128
     seconds: float = 2.0  # of each part

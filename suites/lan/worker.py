@@ -26,7 +26,7 @@ class Silent(WorkerLost):
     """The process does not answer in time."""
 
 
-class Worker:
+class HostProcess:
     """A process on a host, as its starter sees it."""
 
     def __init__(self, lan: Lan, host: int, module: str, arguments: Sequence[object], env: Mapping[str, str]) -> None:

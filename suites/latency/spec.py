@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from adapters import registry
 from results.record import Run
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 WORKLOAD = "CartPole-v1"
 BATCH = 32
@@ -17,7 +17,7 @@ BENCHMARKS = {f"{call}_{name}": Quantity("s/call", "lower") for call in CALLS fo
 
 
 @dataclass(frozen=True, kw_only=True)
-class LatencySettings(Settings):
+class LatencySettings(SuiteSettings):
     capacity: int
     seconds: float  # of each launch's timed window
     fill_seconds: float  # a buffer that takes longer to fill gets no figure

@@ -12,7 +12,7 @@ from adapters import registry
 from adapters.base import Spec
 from results.record import Run
 from suites import workloads as recorded
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 from suites.workloads.user_workload import SMALLEST_CAPACITY, UserSizes, UserWorkload
 
 #: kind of buffer -> its options
@@ -40,7 +40,7 @@ USER_BYTES = 32 << 20  # limit for the rows of a user-defined workload that a la
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemorySettings(Settings):
+class MemorySettings(SuiteSettings):
     buffers: Mapping[str, tuple[int, Sequence[str]]]  # workload -> capacity, kinds
     leak_seconds: float  # spent on detecting leaks
 

@@ -1,1 +1,1 @@
-"""What all suites share: process runs, the plan of a run, its progress and its results."""
+"""What all suites share: launches, the plan of a run, its progress and its results."""

@@ -13,9 +13,9 @@ from adapters import external, registry
 from results.record import Run
 from results.suites import Kind, suite_of
 from suites import SUITES, suite_named, workloads
-from suites.runner.needs import Part
+from suites.runner.needs import SuiteLaunches
 from suites.runner.profiles import PROFILES
-from suites.suite import Settings, Suite
+from suites.suite import Suite, SuiteSettings
 from suites.workloads import user_workload_file
 from suites.workloads.user_workload import BadWorkload, UserWorkload, of_environment
 
@@ -24,11 +24,11 @@ PEERS_HELP = f"default: {', '.join(registry.PEERS)}; {registry.ALL} for all; a n
 
 
 @dataclass(frozen=True)
-class Choice:
+class SuiteChoice:
     """What is measured in one suite."""
 
     suite: Suite
-    settings: Settings
+    settings: SuiteSettings
     peers: Sequence[str]
     workloads: Sequence[str]
     named: Collection[str] = ()  # peers that were asked for by name
@@ -39,16 +39,18 @@ class Choice:
         wanted = self.suite.recordings(self.settings)
         return {name: wanted[name] for name in self.workloads if name in wanted}
 
-    def part(self, run: Run) -> Part:
+    def part(self, run: Run) -> SuiteLaunches:
         launches = self.suite.launches(run, self.settings, self.peers, self.workloads)
         ranks = suite_of(self.suite.name).kind is not Kind.RATIOS
-        return Part(launches, self.settings.blocks, self.suite.repeated, self.named, self.suite.compared, ranks)
+        return SuiteLaunches(
+            launches, self.settings.blocks, self.suite.repeated, self.named, self.suite.compared, ranks
+        )
 
 
 @dataclass(frozen=True)
 class Arguments:
     profile: str
-    choices: Sequence[Choice]  # in the order of `SUITES`
+    choices: Sequence[SuiteChoice]  # in the order of `SUITES`
     user_workload: UserWorkload | None
     minutes: float | None
     out: Path | None
@@ -116,7 +118,7 @@ def _user_workload(args: argparse.Namespace) -> UserWorkload | None:
     return user_workload
 
 
-def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> list[Choice]:
+def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> list[SuiteChoice]:
     peers, sizes = registry.chosen(args.peers), PROFILES[args.profile].user
     named = [*(args.peers or ()), *external.adapters()]
     asked = [user_workload.name] if user_workload else workloads.possible(args.workloads)
@@ -131,7 +133,7 @@ def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> li
         able = [peer for peer in measured.peers() if peer in peers]
         on = [workload for workload in asked if workload in measured.workloads(settings)]
         if able and on:
-            found.append(Choice(measured, settings, able, on, named))
+            found.append(SuiteChoice(measured, settings, able, on, named))
     return found
 
 

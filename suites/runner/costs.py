@@ -8,7 +8,7 @@ from statistics import mean, median
 from suites.suite import Launch
 
 
-class Costs:
+class LaunchCosts:
     """How long each launch takes, estimated by the mean of its last two durations, without the first one if there are
     others: it may have compiled something, and later ones measure less."""
 

@@ -48,7 +48,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
-class Progress:
+class RunProgress:
     """Shows what is running and how much time is left: a bar on a terminal, otherwise one line per launch."""
 
     def __init__(self, plan: Fixed | Budgeted) -> None:
@@ -100,7 +100,7 @@ def drive(
 ) -> int:
     """Carry out `plan`, store the results in `run`, and save it to `out` after every launch. Returns the exit status,
     which is 1 if anything went wrong that is not `excused`."""
-    progress = Progress(plan)
+    progress = RunProgress(plan)
     save(out, run)
     with Interrupt() as interrupt, tempfile.TemporaryDirectory() as folder:
 

@@ -1,4 +1,4 @@
-"""The shared `main` of all process runs: parses the options, measures, and outputs the results."""
+"""The shared `main` of all launches: parses the options, measures, and outputs the results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from suites.runner.results import Result, append_result, append_spent
 from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
 from suites.runner.turns import Turns
-from suites.suite import S, Settings, Suite
+from suites.suite import S, Suite, SuiteSettings
 
 
 def main(
@@ -74,7 +74,7 @@ def stopwatch(args: argparse.Namespace) -> Stopwatch:
     return Turns(socket.socket(fileno=args.turns), args.begins)
 
 
-def add_settings(settings: Settings, parser: argparse.ArgumentParser) -> None:
+def add_settings(settings: SuiteSettings, parser: argparse.ArgumentParser) -> None:
     """Add an option for each of the suite's own settings."""
     for name, value in settings.options().items():
         parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")

@@ -19,7 +19,7 @@ from results.record import Record
 from results.statistics import figure
 from results.verdicts import ENOUGH, library_of
 from suites.runner.contests import FEW, Contest, contests_of
-from suites.runner.costs import Costs
+from suites.runner.costs import LaunchCosts
 from suites.suite import Launch
 
 #: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
@@ -29,7 +29,7 @@ Groups = Iterator[list[Launch]]  # each of launches that are compared
 
 
 @dataclass(frozen=True)
-class Part:
+class SuiteLaunches:
     """The launches of one suite."""
 
     launches: Sequence[Launch]
@@ -51,7 +51,9 @@ class Part:
 class Needs:
     """What is needed now. It does not change with the records: each block has one of its own."""
 
-    def __init__(self, parts: Sequence[Part], costs: Costs, facts: Mapping[str, Facts] | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[SuiteLaunches], costs: LaunchCosts, facts: Mapping[str, Facts] | None = None
+    ) -> None:
         self._parts, self._costs, self._facts = parts, costs, facts
         repeated = {
             launch: number

@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from results.facts import Facts
 from results.record import Record
 from results.verdicts import ENOUGH
-from suites.runner.costs import Costs
-from suites.runner.needs import Groups, Needs, Part, times_launched
+from suites.runner.costs import LaunchCosts
+from suites.runner.needs import Groups, Needs, SuiteLaunches, times_launched
 from suites.suite import Launch
 
 #: The share of the time left that may be spent on verdicts before the suites that measure once begin.
@@ -43,7 +43,7 @@ CUT_SHORT = "the {minutes:g}-minute budget allows {seconds:.0f} s for this launc
 Scheduled = tuple[int, Launch]
 
 
-def fixed(parts: Sequence[Part]) -> Fixed:
+def fixed(parts: Sequence[SuiteLaunches]) -> Fixed:
     """Return a plan with all blocks of one part, then those of the next part, as far as they are not measured yet."""
     schedule = [each for part in parts for each in in_blocks(part.launches, part.blocks)]
     return Fixed([(block, launch) for block, launch in schedule if launch.due(block)])
@@ -78,7 +78,7 @@ class Fixed:
     def __init__(self, schedule: Sequence[Scheduled]) -> None:
         self.schedule = list(schedule)
         self._left = list(schedule)
-        self._costs = Costs()
+        self._costs = LaunchCosts()
 
     def __iter__(self) -> Iterator[Scheduled]:
         while self._left:
@@ -122,7 +122,7 @@ class Budgeted:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[SuiteLaunches],
         minutes: float,
         deadline: float,
         clock: Callable[[], float] = time.monotonic,
@@ -131,7 +131,7 @@ class Budgeted:
     ) -> None:
         self.parts, self.facts = parts, facts
         self.minutes, self.deadline, self._clock = minutes, deadline, clock
-        self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
+        self._begin, self._costs, self._shuffler = clock(), LaunchCosts(), random.Random(0)
         self._share = share * (deadline - self._begin)
         self._needed: Mapping[Launch, Collection[object]] = {}  # the jobs that are measured in this block; empty: all
 

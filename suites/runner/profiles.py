@@ -2,10 +2,10 @@
 
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
 shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
-shows what Ape-X waits for, `learning` how long its trainings take, `learners` what our buffer changes in trainings of
-other libraries, `learners-speed` how fast these are relative to the library's own buffer, `learners-prioritized` what
-prioritized replay changes in them, `learners-sparse` what it changes if rewards are sparse, and `hosts` what buffers
-over several hosts cost. `gate` is what the gate measures (`suites/gate/`).
+shows what Ape-X waits for, `solve_time` how long its trainings take, `paired_training` what our buffer changes in
+trainings of other libraries, `paired_speed` how fast these are relative to the library's own buffer,
+`paired_prioritized` what prioritized replay changes in them, `paired_sparse` what it changes if rewards are sparse, and
+`hosts` what buffers over several hosts cost. `gate` is what the gate measures (`suites/gate/`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PROFILES = {
     "full": Profile(1_200, UserSizes(rows=100_000, bytes=512 << 20, memory_rows=131_072)),
     "sweep": Profile(600),
     "apex": Profile(600),
-    "learning": Profile(1_200),
-    "learners": Profile(600),
-    "learners-prioritized": Profile(600),
-    "learners-sparse": Profile(600),
-    "learners-speed": Profile(600),
+    "solve_time": Profile(1_200),
+    "paired_training": Profile(600),
+    "paired_prioritized": Profile(600),
+    "paired_sparse": Profile(600),
+    "paired_speed": Profile(600),
     "hosts": Profile(600),
     "gate": Profile(120),
 }

@@ -1,6 +1,6 @@
-"""The output of a process run: a result for each figure, or why there is none and whether that is the peer's fault.
+"""The output of a launch: a result for each figure, or why there is none and whether that is the peer's fault.
 
-A process run appends one JSON line to its cells file as soon as a figure is finished, so that finished figures survive
+A launch appends one JSON line to its cells file as soon as a figure is finished, so that finished figures survive
 if the run is killed.
 """
 

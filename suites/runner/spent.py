@@ -38,5 +38,5 @@ class WorkClock:
         self._since = now
 
 
-#: The clock of this process run.
+#: The clock of this launch.
 SPENT = WorkClock()

@@ -2,8 +2,8 @@
 
     python -m suites.sharing --peer NAME --job KIND:WORKLOAD:CAPACITY:BATCH:EXPLORERS ... [--seconds S] [--cells FILE]
 
-crowd              explorer processes add prepared rows, BATCH per call, beside one learner that samples 32
-prioritized_crowd  the same with a priority for each row; the learner samples 32 and updates their priorities
+fleet              explorer processes add prepared rows, BATCH per call, beside one learner that samples 32
+prioritized_fleet  the same with a priority for each row; the learner samples 32 and updates their priorities
 step               one process adds BATCH rows to a prioritized buffer, samples 32 and updates their priorities
 alone              one process adds, and no other process uses the buffer: the overhead of a buffer that can be shared
 
@@ -30,7 +30,7 @@ from suites.runner.filling import fill
 from suites.runner.results import Result, failure
 from suites.runner.timing import Stopwatch
 from suites.runner.turns import OtherSideEndedError
-from suites.sharing.crowds import LEARNER_BATCH, Window, watch
+from suites.sharing.fleet import LEARNER_BATCH, Window, watch
 from suites.sharing.spec import KINDS, SUITE, SharingJob
 from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets
@@ -89,7 +89,7 @@ def _measure(peer: str, job: SharingJob, window: Window, stopwatch: Stopwatch) -
         check_round_trip(adapter, spec, known)
         if job.kind in ALONE:
             return ALONE[job.kind](adapter, job, recording, stopwatch)
-        return crowd_figures(adapter, job, recording, window)
+        return fleet_figures(adapter, job, recording, window)
     finally:
         adapter.close()
 
@@ -104,7 +104,7 @@ def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
         adapter.close()
 
 
-def crowd_figures(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
+def fleet_figures(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
     work = watch(adapter, job, recording, window)
     starved = (
         f"{work.added.count(0)} of {len(work.added)} explorers added no rows beside the learner in {work.seconds:.1f} s"
@@ -141,7 +141,7 @@ def _alone(adapter: Adapter, job: SharingJob, recording: Workload, stopwatch: St
     return {"add_alone": stopwatch.per_call(run) / STEPS_A_CALL}
 
 
-#: Kinds of jobs with one process; the others are crowds.
+#: Kinds of jobs with one process; the others are fleets.
 ALONE = {"step": _step, "alone": _alone}
 
 

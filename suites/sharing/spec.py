@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from adapters import registry
 from results.record import Record, Run
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 #: kind of job -> its benchmarks
 KINDS: dict[str, dict[str, Quantity]] = {
-    "crowd": {
+    "fleet": {
         "adds": Quantity("rows/s", "higher"),
         "samples": Quantity("samples/s", "higher"),
         "slowest": Quantity("of a fair share", "higher"),
     },
-    "prioritized_crowd": {
+    "prioritized_fleet": {
         "prioritized_adds": Quantity("rows/s", "higher"),
         "prioritized_cycles": Quantity("cycles/s", "higher"),
         "prioritized_slowest": Quantity("of a fair share", "higher"),
@@ -41,7 +41,7 @@ class SharingJob:
 
     @classmethod
     def parse(cls, text: str) -> SharingJob:
-        """Parse the output of `str`: "crowd:CartPole-v1:100000:1:8"."""
+        """Parse the output of `str`: "fleet:CartPole-v1:100000:1:8"."""
         kind, workload, *numbers = text.split(":")
         if kind not in KINDS:
             raise ValueError(f"kind of job must be one of {', '.join(KINDS)}, got {kind!r}")
@@ -52,8 +52,8 @@ class SharingJob:
 
     @property
     def params(self) -> dict[str, int]:
-        crowd = {"explorers": self.explorers} if self.explorers else {}
-        return {**crowd, "batch": self.batch, "capacity": self.capacity}
+        fleet = {"explorers": self.explorers} if self.explorers else {}
+        return {**fleet, "batch": self.batch, "capacity": self.capacity}
 
     @property
     def benchmarks(self) -> list[str]:
@@ -62,15 +62,15 @@ class SharingJob:
 
     @property
     def prioritized(self) -> bool:
-        return self.kind in ("prioritized_crowd", "step")
+        return self.kind in ("prioritized_fleet", "step")
 
     def has(self, record: Record) -> bool:
         mine = record.benchmark in KINDS[self.kind], self.workload, self.params
         return mine == (True, record.workload, record.params)
 
 
-def crowds(
-    workload: str, capacity: int, batches: Sequence[int], explorers: Sequence[int], kind: str = "crowd"
+def fleets(
+    workload: str, capacity: int, batches: Sequence[int], explorers: Sequence[int], kind: str = "fleet"
 ) -> list[SharingJob]:
     return [SharingJob(kind, workload, capacity, batch, number) for batch in batches for number in explorers]
 
@@ -84,7 +84,7 @@ def alone(capacity: int) -> list[SharingJob]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharingSettings(Settings):
+class SharingSettings(SuiteSettings):
     groups: Sequence[Sequence[SharingJob]]  # a group contains the jobs of one launch
     seconds: float  # per job
     most_seconds: float  # per job, at most, if the learner has made too few calls
@@ -94,9 +94,9 @@ class SharingSettings(Settings):
 PROFILES = {
     "tiny": SharingSettings(
         groups=(
-            crowds("CartPole-v1", 2_000, (1, 100), (2,)),
-            crowds("CartPole-v1", 2_000, (100,), (2,), "prioritized_crowd"),
-            crowds("ALE/Seaquest-v5", 256, (1,), (2,)),
+            fleets("CartPole-v1", 2_000, (1, 100), (2,)),
+            fleets("CartPole-v1", 2_000, (100,), (2,), "prioritized_fleet"),
+            fleets("ALE/Seaquest-v5", 256, (1,), (2,)),
             [*steps(2_000), *alone(2_000)],
         ),
         seconds=0.05,
@@ -105,8 +105,8 @@ PROFILES = {
     "quick": SharingSettings(
         blocks=5,
         groups=(
-            crowds("CartPole-v1", 10_000, (1, 100), (4,)),
-            crowds("CartPole-v1", 10_000, (100,), (4,), "prioritized_crowd"),
+            fleets("CartPole-v1", 10_000, (1, 100), (4,)),
+            fleets("CartPole-v1", 10_000, (100,), (4,), "prioritized_fleet"),
         ),
         served=False,
         seconds=0.5,
@@ -114,9 +114,9 @@ PROFILES = {
     ),
     "survey": SharingSettings(
         groups=(
-            crowds("CartPole-v1", 10_000, (1, 100), (4,)),
-            crowds("CartPole-v1", 10_000, (100,), (4,), "prioritized_crowd"),
-            crowds("ALE/Seaquest-v5", 2_048, (1,), (4,)),
+            fleets("CartPole-v1", 10_000, (1, 100), (4,)),
+            fleets("CartPole-v1", 10_000, (100,), (4,), "prioritized_fleet"),
+            fleets("ALE/Seaquest-v5", 2_048, (1,), (4,)),
             [*steps(1_000_000), *alone(100_000)],
         ),
         seconds=0.5,
@@ -125,8 +125,8 @@ PROFILES = {
     "gate": SharingSettings(
         groups=(
             [*steps(100_000), *alone(100_000)],
-            crowds("CartPole-v1", 10_000, (1,), (4,)),
-            crowds("CartPole-v1", 10_000, (100,), (4,), "prioritized_crowd"),
+            fleets("CartPole-v1", 10_000, (1,), (4,)),
+            fleets("CartPole-v1", 10_000, (100,), (4,), "prioritized_fleet"),
         ),
         served=False,
         seconds=0.5,
@@ -135,9 +135,9 @@ PROFILES = {
     "full": SharingSettings(
         blocks=10,
         groups=(
-            crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8)),
-            crowds("CartPole-v1", 100_000, (1, 100), (1, 4, 8), "prioritized_crowd"),
-            crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
+            fleets("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8)),
+            fleets("CartPole-v1", 100_000, (1, 100), (1, 4, 8), "prioritized_fleet"),
+            fleets("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
             [*steps(10_000, 1_000_000), *alone(100_000)],
         ),
         seconds=2.0,
@@ -146,9 +146,9 @@ PROFILES = {
     "sweep": SharingSettings(
         blocks=5,
         groups=(
-            crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8, 16)),
-            crowds("CartPole-v1", 100_000, (100,), (1, 2, 4, 8, 16), "prioritized_crowd"),
-            crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
+            fleets("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8, 16)),
+            fleets("CartPole-v1", 100_000, (100,), (1, 2, 4, 8, 16), "prioritized_fleet"),
+            fleets("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
             [*steps(10_000, 100_000, 1_000_000, 10_000_000), *alone(100_000)],
         ),
         seconds=1.0,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from adapters import registry
 from results.record import Record, Run
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 WORKLOAD = "CartPole-v1"
 STEPS = ("import", "construct", "first_add", "fill", "first_sample", "first_cycle")
@@ -16,7 +16,7 @@ BENCHMARKS = {**dict.fromkeys(STEPS, Quantity("s", "lower")), INSTALLED: Quantit
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartupSettings(Settings):
+class StartupSettings(SuiteSettings):
     capacity: int
     fill_seconds: float  # a buffer that takes longer to fill gets no figure for it
     installed: bool = False  # whether the size of the installed files is also measured

@@ -10,7 +10,7 @@ import pytest
 from adapters import registry
 from suites import workloads
 from suites.throughput.buffers import Buffers
-from suites.throughput.tasks import BENCHMARKS, USUAL, Task
+from suites.throughput.tasks import BENCHMARKS, USUAL, SizedBenchmark
 
 KNOWN = {"peer": registry.alone(), "workload": workloads.NAMES}
 USUAL_NAMES = {"peer": registry.PEERS, "workload": workloads.NAMES}
@@ -53,11 +53,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(kind, config.getoption(f"--{kind}") or list(usual), scope="module")
 
 
-def _tasks(config: pytest.Config) -> list[Task]:
-    return [Task.parse(text) for text in config.getoption("--task")]
+def _tasks(config: pytest.Config) -> list[SizedBenchmark]:
+    return [SizedBenchmark.parse(text) for text in config.getoption("--task")]
 
 
-def _id(task: Task) -> str:
+def _id(task: SizedBenchmark) -> str:
     return f"{task.benchmark}-{task.sizes_text}"
 
 

@@ -40,7 +40,7 @@ from suites.runner.timing import Stopwatch
 from suites.runner.turns import OtherSideEndedError
 from suites.throughput.buffers import STEPS_A_CALL, Buffers
 from suites.throughput.spec import SUITE
-from suites.throughput.tasks import USUAL, Job
+from suites.throughput.tasks import USUAL, ThroughputJob
 from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets
 
@@ -52,7 +52,7 @@ LEARNER_BYTES, LEARNER_PIECES = 8 << 20, 16  # the memory that the stand-in for 
 CHECKED_ROWS = 32
 
 
-def measure(peer: str, jobs: Sequence[Job], watch: Stopwatch) -> Iterator[Result]:
+def measure(peer: str, jobs: Sequence[ThroughputJob], watch: Stopwatch) -> Iterator[Result]:
     """Yield the figure of each job as soon as it is known. Jobs on the same buffer must be adjacent."""
     for _, some in itertools.groupby(jobs, key=lambda job: (job.workload, job.capacity)):
         adjacent = list(some)
@@ -280,14 +280,14 @@ def _stand_in(seconds: float) -> Callable[[], None]:
     return work
 
 
-def usual_jobs() -> list[Job]:
+def usual_jobs() -> list[ThroughputJob]:
     rows = {name: workloads.usual_rows(name) for name in workloads.NAMES}
-    return [Job(task, workload, capacity) for workload, capacity in rows.items() for task in USUAL]
+    return [ThroughputJob(task, workload, capacity) for workload, capacity in rows.items() for task in USUAL]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     about = "such as add:batch=1@CartPole-v1=2000; may be repeated (default: the usual ones on every workload)"
-    parser.add_argument("--job", action="append", type=Job.parse, dest="jobs", metavar="JOB", help=about)
+    parser.add_argument("--job", action="append", type=ThroughputJob.parse, dest="jobs", metavar="JOB", help=about)
     parser.add_argument("--seconds", type=float, default=0.25, help="per figure; default: %(default)s")
     entry.add_turns(parser)
 

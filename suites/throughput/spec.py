@@ -9,7 +9,7 @@ from adapters import registry
 from adapters.base import Spec
 from results.record import Record, Run
 from suites import workloads as recorded
-from suites.suite import Launch, Settings, Suite
+from suites.suite import Launch, Suite, SuiteSettings
 from suites.throughput.tasks import (
     BENCHMARKS,
     BESIDE,
@@ -25,8 +25,8 @@ from suites.throughput.tasks import (
     STEPS,
     UNIFORM_STEP,
     UNIFORM_STEPS,
-    Job,
-    Task,
+    SizedBenchmark,
+    ThroughputJob,
 )
 from suites.workloads.user_workload import UserSizes, UserWorkload
 
@@ -46,20 +46,20 @@ class AtCapacity:
     """The tasks that are measured on buffers of one capacity."""
 
     capacity: int
-    tasks: Sequence[Task]
+    tasks: Sequence[SizedBenchmark]
     fill_seconds: float = 60.0  # a buffer that takes longer to fill gets no figure here
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThroughputSettings(Settings):
+class ThroughputSettings(SuiteSettings):
     by_workload: Mapping[str, Sequence[AtCapacity]]
     seconds: float  # per cell
     blocks_if_named: int | None = None  # a lower number of blocks for peers that are measured only if named
 
-    def jobs(self, workloads: Sequence[str]) -> list[Job]:
+    def jobs(self, workloads: Sequence[str]) -> list[ThroughputJob]:
         """Return the jobs on these workloads, in the order in which a launch measures them."""
         return [
-            Job(task, workload, each.capacity, each.fill_seconds)
+            ThroughputJob(task, workload, each.capacity, each.fill_seconds)
             for workload in workloads
             for each in self.by_workload.get(workload, ())
             for task in sorted(each.tasks, key=lambda task: task.order)
@@ -195,14 +195,14 @@ class Throughput(Suite[ThroughputSettings]):
             for peer in peers
         ]
 
-    def declare_jobs(self, run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]:
+    def declare_jobs(self, run: Run, peer: str, jobs: Sequence[ThroughputJob]) -> list[Record]:
         return [record for job in jobs for record in self.declare(run, peer, job.workload, job.params, [job.benchmark])]
 
 
-def user_tasks(workload: UserWorkload) -> list[Task]:
+def user_tasks(workload: UserWorkload) -> list[SizedBenchmark]:
     """Return the tasks that are measured on a user-defined workload."""
     sizes = {"add": workload.adds, "sample": workload.samples, "prioritized": workload.samples}
-    core = [Task.of(benchmark, batch=rows) for benchmark, batches in sizes.items() for rows in batches]
+    core = [SizedBenchmark.of(benchmark, batch=rows) for benchmark, batches in sizes.items() for rows in batches]
     return [*core, *FORMS, *STEP, *UNIFORM_STEP] if workload.is_plain else core
 
 

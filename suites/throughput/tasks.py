@@ -27,7 +27,7 @@ BENCHMARKS = {
 
 
 @dataclass(frozen=True)
-class Task:
+class SizedBenchmark:
     """A benchmark with its sizes: rows per call ("batch"), and any others that the benchmark takes.
 
     As text, in a profile and on a command line: "learner_step:adds=4,batch=32".
@@ -37,13 +37,13 @@ class Task:
     sizes: tuple[tuple[str, int], ...]
 
     @classmethod
-    def of(cls, benchmark: str, **sizes: int) -> Task:
+    def of(cls, benchmark: str, **sizes: int) -> SizedBenchmark:
         if benchmark not in BENCHMARKS:
             raise ValueError(f"benchmark must be one of {', '.join(BENCHMARKS)}, got {benchmark!r}")
         return cls(benchmark, tuple(sorted(sizes.items())))
 
     @classmethod
-    def parse(cls, text: str) -> Task:
+    def parse(cls, text: str) -> SizedBenchmark:
         benchmark, _, sizes = text.partition(":")
         pairs = [size.partition("=") for size in sizes.split(",")]
         try:
@@ -65,21 +65,21 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Job:
+class ThroughputJob:
     """A task on a buffer of this capacity. As text: "learner_step:adds=4,batch=32@CartPole-v1=100000:15"."""
 
-    task: Task
+    task: SizedBenchmark
     workload: str
     capacity: int
     fill_seconds: float = math.inf  # a buffer that takes longer to fill gets no figure
 
     @classmethod
-    def parse(cls, text: str) -> Job:
+    def parse(cls, text: str) -> ThroughputJob:
         task, _, place = text.partition("@")
         workload, _, rest = place.rpartition("=")
         capacity, _, seconds = rest.partition(":")
         try:
-            return cls(Task.parse(task), workload, int(capacity), float(seconds or "inf"))
+            return cls(SizedBenchmark.parse(task), workload, int(capacity), float(seconds or "inf"))
         except ValueError as error:
             raise ValueError(f"job must be TASK@WORKLOAD=CAPACITY[:FILL_SECONDS], got {text!r}: {error}") from None
 
@@ -100,8 +100,8 @@ class Job:
         return mine == (record.benchmark, record.workload, record.params)
 
 
-def tasks(*texts: str) -> tuple[Task, ...]:
-    return tuple(map(Task.parse, texts))
+def tasks(*texts: str) -> tuple[SizedBenchmark, ...]:
+    return tuple(map(SizedBenchmark.parse, texts))
 
 
 #: groups of tasks, from which profiles are composed

@@ -17,7 +17,7 @@ from suites.runner.timing import Stopwatch
 from suites.throughput.buffers import Buffers
 from suites.throughput.measure import BENCHMARKS
 from suites.throughput.spec import SUITE
-from suites.throughput.tasks import Task
+from suites.throughput.tasks import SizedBenchmark
 
 
 class BenchmarkStopwatch(Stopwatch):
@@ -35,7 +35,7 @@ class BenchmarkStopwatch(Stopwatch):
         return math.nan if self.benchmark.disabled else self.benchmark.stats.stats.median
 
 
-def test_throughput(benchmark, pytestconfig: pytest.Config, task: Task, buffers: Buffers) -> None:
+def test_throughput(benchmark, pytestconfig: pytest.Config, task: SizedBenchmark, buffers: Buffers) -> None:
     watch = BenchmarkStopwatch(benchmark, pytestconfig.getoption("--seconds"))
     try:
         value = BENCHMARKS[task.benchmark](buffers, dict(task.sizes), watch)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adapters import registry
-from adapters.behaviours import Prioritized, References, Replacement, Weights
+from adapters.behaviours import ImportanceWeights, Prioritized, References, Replacement
 from adapters.contract import Processes, Release, Returns, RowFields, Stated, no, yes
 from adapters.features import facts, sentences
 from adapters.peers.rlox import load_core
@@ -134,7 +134,7 @@ SOUND = registry.adapter_class("baselines-style").contract
         ({"prioritized_replacement": Replacement.WITHOUT}, "prioritized", f"{NEVER_LAST}; {AN_UPDATE}"),
         ({"prioritized_replacement": Replacement.WITHOUT}, "duplicates", "uniform: yes; prioritized: never"),
         ({"prioritized_replacement": Replacement.WITHOUT, "priorities": no()}, "duplicates", "yes"),
-        ({"weights": Weights.OVER_BATCH}, "weights", "relative to the largest in the batch"),
+        ({"weights": ImportanceWeights.OVER_BATCH}, "weights", "relative to the largest in the batch"),
         ({"returns_weights": False}, "weights", COMPUTED_HERE),
         ({"priorities": no()}, "weights", "no"),
         ({"priorities": no("why")}, "prioritized", "no: why"),

@@ -17,10 +17,10 @@ import zmq
 from cramjam import lz4
 
 from cpprb_impl.hosts import wire
-from cpprb_impl.hosts.choice import Choice
+from cpprb_impl.hosts.choice import CompressionChoice
 from cpprb_impl.hosts.explorer import RemoteExplorer
 from cpprb_impl.hosts.link import Link
-from cpprb_impl.hosts.server import DRAWING, Drawer, Settings, bound, serve
+from cpprb_impl.hosts.server import DRAWING, Drawer, ServerSettings, bound, serve
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
@@ -93,7 +93,9 @@ def test_parts_are_decompressed_only_where_they_may_be_compressed():
 # The choice.
 
 
-def simulated(choice: Choice, seconds: Callable[[bool], float], until: float, now: float = 0.0) -> tuple[float, float]:
+def simulated(
+    choice: CompressionChoice, seconds: Callable[[bool], float], until: float, now: float = 0.0
+) -> tuple[float, float]:
     """Send messages, of which 3 are on their way at any time; return now, and the share of time of compressed ones."""
     sent: list[tuple[bool, float]] = []
     spent = {False: 0.0, True: 0.0}
@@ -113,13 +115,13 @@ def simulated(choice: Choice, seconds: Callable[[bool], float], until: float, no
 def test_messages_are_compressed_where_that_is_faster(packed, is_faster, unit, until):
     noise = np.random.default_rng(0)
     _, share = simulated(
-        Choice(), lambda is_packed: unit * noise.uniform(0.9, 1.1) * (packed if is_packed else 1), until
+        CompressionChoice(), lambda is_packed: unit * noise.uniform(0.9, 1.1) * (packed if is_packed else 1), until
     )
     assert share > 0.95 if is_faster else share < 0.05
 
 
 def test_the_choice_follows_a_link_that_becomes_slow_and_fast_again():
-    choice = Choice()
+    choice = CompressionChoice()
     now, share = simulated(choice, lambda packed: 0.002 if packed else 0.001, 60)
     assert share < 0.05 and not choice.packed
     now, share = simulated(choice, lambda packed: 0.002 if packed else 0.020, now + 60, now)
@@ -129,10 +131,10 @@ def test_the_choice_follows_a_link_that_becomes_slow_and_fast_again():
 
 
 def test_a_large_difference_is_clear_after_one_window_of_each_kind():
-    choice = Choice()
+    choice = CompressionChoice()
     simulated(choice, lambda packed: 0.02 if packed else 0.25, until=1.7)
     assert choice.packed and not choice._windows
-    choice = Choice()
+    choice = CompressionChoice()
     simulated(choice, lambda packed: 0.2 if packed else 0.25, until=1.7)
     assert choice._windows
 
@@ -140,7 +142,7 @@ def test_a_large_difference_is_clear_after_one_window_of_each_kind():
 @pytest.mark.parametrize(("packed", "share"), [(0.0005, 1.0), (0.0015, 0.0)])
 def test_the_choice_is_made_again_when_a_learner_begins_to_wait(packed, share):
     """At first it trains for 10 ms per batch, so that both kinds come in time."""
-    choice = Choice()
+    choice = CompressionChoice()
     now, _ = simulated(choice, lambda _: 0.01, until=1.0)
     now, _ = simulated(choice, lambda is_packed: packed if is_packed else 0.001, now + 3.0, now)
     later = simulated(choice, lambda is_packed: packed if is_packed else 0.001, now + 3.0, now)[1]
@@ -148,7 +150,7 @@ def test_the_choice_is_made_again_when_a_learner_begins_to_wait(packed, share):
 
 
 def test_a_learner_whose_pace_always_changes_is_not_compared_all_the_time():
-    choice, now, spent = Choice(), 0.0, {False: 0.0, True: 0.0}
+    choice, now, spent = CompressionChoice(), 0.0, {False: 0.0, True: 0.0}
     while now < 600:
         pace = 0.01 if int(now) % 2 else 0.002
         packed, now = choice.packed, now + pace
@@ -158,13 +160,13 @@ def test_a_learner_whose_pace_always_changes_is_not_compared_all_the_time():
 
 
 def test_nothing_is_compressed_if_that_is_not_allowed():
-    assert simulated(Choice(allowed=False), lambda packed: 0.001 if packed else 0.1, 60)[1] == 0.0
+    assert simulated(CompressionChoice(allowed=False), lambda packed: 0.001 if packed else 0.1, 60)[1] == 0.0
 
 
 # Learners and explorers.
 
 
-class Alternating(Choice):
+class Alternating(CompressionChoice):
     """Compresses about every other message."""
 
     random = np.random.default_rng(0)
@@ -188,7 +190,7 @@ def unpacked(monkeypatch) -> list[int]:
 
 
 def test_compressed_and_other_replies_give_the_same_rows(make_shards, learn, unpacked, monkeypatch):
-    monkeypatch.setattr("cpprb_impl.hosts.learner.Choice", Alternating)
+    monkeypatch.setattr("cpprb_impl.hosts.learner.CompressionChoice", Alternating)
     shards = make_shards(2, env_dict=FIELDS)
     for number, shard in enumerate(shards):
         shard.buffer.add(**rows_of(np.arange(ROWS) + number * ROWS))
@@ -197,7 +199,7 @@ def test_compressed_and_other_replies_give_the_same_rows(make_shards, learn, unp
     assert 20 < len(unpacked) < 80  # of 100 replies, one column each
 
 
-class Noted(Choice):
+class Noted(CompressionChoice):
     """Keeps the times of all replies."""
 
     times: ClassVar[list[float]]
@@ -210,7 +212,7 @@ PAUSE, PAUSES = 0.1, 10  # seconds between calls
 
 
 def test_the_time_between_calls_of_a_learner_does_not_count(make_shards, learn, monkeypatch):
-    monkeypatch.setattr("cpprb_impl.hosts.learner.Choice", Noted)
+    monkeypatch.setattr("cpprb_impl.hosts.learner.CompressionChoice", Noted)
     monkeypatch.setattr(Noted, "times", [], raising=False)
     (shard,) = make_shards(1, env_dict=FIELDS)
     shard.buffer.add(**rows_of(np.arange(ROWS)))
@@ -223,7 +225,7 @@ def test_the_time_between_calls_of_a_learner_does_not_count(make_shards, learn, 
 
 
 def test_the_time_between_calls_of_an_explorer_does_not_count(make_shards, keys, monkeypatch):
-    monkeypatch.setattr("cpprb_impl.hosts.explorer.Choice", Noted)
+    monkeypatch.setattr("cpprb_impl.hosts.explorer.CompressionChoice", Noted)
     monkeypatch.setattr(Noted, "times", [], raising=False)
     (shard,) = make_shards(1, env_dict=FIELDS)
     explorer = RemoteExplorer(
@@ -240,7 +242,7 @@ def test_the_time_between_calls_of_an_explorer_does_not_count(make_shards, keys,
 
 
 def test_compressed_and_other_batches_of_an_explorer_are_stored_alike(make_shards, keys, monkeypatch):
-    monkeypatch.setattr("cpprb_impl.hosts.explorer.Choice", Alternating)
+    monkeypatch.setattr("cpprb_impl.hosts.explorer.CompressionChoice", Alternating)
     (shard,) = make_shards(1, env_dict=FIELDS)
     options = {"size": 3000, "env_dict": FIELDS}
     packed = []
@@ -285,7 +287,7 @@ def mangling(make_shards, keys) -> Iterator[SimpleNamespace]:
     end, stop = os.pipe()
     with ExitStack() as stack:
         stack.enter_context(os.fdopen(end))
-        settings = Settings(DRAWING, shard.address.segment, "127.0.0.1", 0, shard.address.columns, keys)
+        settings = ServerSettings(DRAWING, shard.address.segment, "127.0.0.1", 0, shard.address.columns, keys)
         router, strangers = stack.enter_context(bound(settings))
         port = int(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
         made.address = replace(shard.address, drawing_port=port)
@@ -307,7 +309,9 @@ MANGLED = {
 
 @pytest.mark.parametrize("mangle", MANGLED.values(), ids=MANGLED)
 def test_a_malformed_reply_costs_one_connection_and_no_row(mangle, mangling, learn, monkeypatch, caplog):
-    monkeypatch.setattr("cpprb_impl.hosts.learner.Choice", lambda _allowed: SimpleNamespace(packed=True, took=_nothing))
+    monkeypatch.setattr(
+        "cpprb_impl.hosts.learner.CompressionChoice", lambda _allowed: SimpleNamespace(packed=True, took=_nothing)
+    )
     mangling.mangle = mangle
     learner = learn([mangling])
     for _ in range(5):

@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from cpprb_impl.hosts.keys import Keys
 from suites.lan import CHECKOUT, Lan
-from suites.lan.worker import Worker, WorkerLost
+from suites.lan.worker import HostProcess, WorkerLost
 
 SECONDS, DEADLINE = 3.0, 1.0
 LEARNER, REMOTE, DATA = 1, 2, (3, 4)  # hosts
@@ -54,7 +54,7 @@ class Trial:
         self.keys = pickle.dumps(Keys.make(encrypt=self.random.random() < 0.5)).hex()
         self.numbers = {host: number for number, host in enumerate(DATA)}
         self.known: dict[int, dict[str, Any]] = {}  # addresses by host
-        self.supervisors: dict[int, Worker] = {}
+        self.supervisors: dict[int, HostProcess] = {}
         for host in DATA:
             self._supervise(host)
         self.explorers = {1: self._start("Explorer", DATA[0]), 2: self._start("Explorer", REMOTE)}
@@ -63,9 +63,9 @@ class Trial:
         self.learner = self._start("Student", LEARNER)
         self.learner.do("start", deadline=DEADLINE)
 
-    def _start(self, kind: str, host: int) -> Worker:
+    def _start(self, kind: str, host: int) -> HostProcess:
         arguments = [kind, self.keys, self.lan.address(host), self.directory]
-        worker = Worker(self.lan, host, "tests.hosts.trial_worker", arguments, {})
+        worker = HostProcess(self.lan, host, "tests.hosts.trial_worker", arguments, {})
         self.stack.enter_context(closing(worker))
         return worker
 
@@ -97,7 +97,7 @@ class Trial:
             wrong += self._missing(number, flushes or [], stored)
         return wrong, learned
 
-    def _hear(self, worker: Worker, name: str, wrong: list[str]) -> Any:
+    def _hear(self, worker: HostProcess, name: str, wrong: list[str]) -> Any:
         try:
             return worker.hear(HANG_SECONDS)
         except WorkerLost as error:

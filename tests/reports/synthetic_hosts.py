@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.planning.costs import Cost, Costs
+from reports.planning.costs import Cost, RequestCosts
 from results import Run
 
 from .synthetic_runs import FIELDS, MACHINE
 
 #: Costs per row and per byte both matter at these row sizes, so that a fit can find each of them.
-COSTS = Costs(
+COSTS = RequestCosts(
     learn=Cost(1e-4, 1e-7, 3e-10, 2e-10),
     draw=Cost(5e-5, 2e-7, 4e-10, 0.0),
     send=Cost(0.0, 5e-7, 1e-9),

@@ -85,7 +85,7 @@ def add_latency(run: Run, blocks: int = 5) -> None:
 
 
 def add_shared(run: Run, blocks: int = 5, calls: Mapping[str, int] | None = None) -> None:
-    """Ape-X with its checked rows, of which cpprb[MP]'s are torn, and crowds, in which it makes few calls."""
+    """Ape-X with its checked rows, of which cpprb[MP]'s are torn, and fleets, in which it makes few calls."""
     calls = {"cpprb[MP]": 300} if calls is None else calls
     known = {peer.name for peer in run.peers}
     for peer, faster in SHARED.items():
@@ -98,13 +98,13 @@ def add_shared(run: Run, blocks: int = 5, calls: Mapping[str, int] | None = None
         if peer == "cpprb[MP]":
             command = "python -m suites.apex '--peer=cpprb[MP]'"
             whole.fail("wrong", f"3 of 20,672 rows were torn (synthetic)\n{command}")
-        crowd = {"explorers": 8, "batch": 1, "capacity": 100_000}
+        fleet = {"explorers": 8, "batch": 1, "capacity": 100_000}
         for start in ("", "prioritized_"):
             cycles, unit = ("prioritized_cycles", "cycles/s") if start else ("samples", "samples/s")
-            _cell(run, "sharing", f"{start}adds", peer, crowd, "rows/s", "higher", 1e5 * faster**0.5, blocks)
+            _cell(run, "sharing", f"{start}adds", peer, fleet, "rows/s", "higher", 1e5 * faster**0.5, blocks)
             value, made = 1e2 * faster**1.5, calls.get(peer, 5_000)
-            _cell(run, "sharing", cycles, peer, crowd, unit, "higher", value, blocks, calls=made)
-            _cell(run, "sharing", f"{start}slowest", peer, crowd, "of a fair share", "higher", 0.8, blocks)
+            _cell(run, "sharing", cycles, peer, fleet, unit, "higher", value, blocks, calls=made)
+            _cell(run, "sharing", f"{start}slowest", peer, fleet, "of a fair share", "higher", 0.8, blocks)
 
 
 def _cell(

@@ -11,15 +11,17 @@ import pytest
 
 from reports import rendering
 from reports.checks.integrity import safety_of
-from results import MACHINES, REFERENCE, frames, load
+from results import MACHINES, REFERENCE, frames, latest, load
 from results.verdicts import MATTERS
 
 TEMPLATE = Path(rendering.__file__).with_name("advice") / "advice.html.j2"
 
 
 def newest(profile: str) -> Path:
-    """Return the newest committed record of a profile; names are MACHINE-DATE-PROFILE.json."""
-    return max(REFERENCE.glob(f"*-20*-{profile}.json"), key=lambda path: re.findall(r"-(20\d{6})-", path.name))
+    """Return the newest committed record of this profile."""
+    path = latest(folders=(REFERENCE,), profile=profile)
+    assert path is not None
+    return path
 
 
 @cache
@@ -46,14 +48,14 @@ def test_advice_small():
     assert list(order.index[:2]) == ["cpprb_impl", "rlox"]
     ours, theirs = (steps.loc[[peer]].set_index("params") for peer in ("cpprb_impl", "rlox"))
     assert (ours["low"] > theirs["high"].reindex(ours.index)).all()
-    speeds = frames.figures(samples_of("learners-speed"))
+    speeds = frames.figures(samples_of("paired_speed"))
     speeds = speeds[(speeds["benchmark"] == "relative_speed") & (speeds["workload"] != "PongNoFrameskip-v4")]
     ours = speeds[speeds["peer"].isin(["cpprb_impl[SB3]", "cpprb_impl[SB3, frames once]"])]
     assert len(ours) >= 4 and ours["value"].between(1.005, 1.06).all()
 
 
 def test_advice_frames():
-    samples = samples_of("learners")
+    samples = samples_of("paired_training")
     pong = samples[(samples["benchmark"] == "memory") & (samples["workload"] == "PongNoFrameskip-v4")]
     memory = frames.figures(pong).set_index("peer")["value"]  # bytes per transition
     batches = ratios("quick", "cpprb", benchmark="sample", workload="ALE/Seaquest-v5", param__batch=256)

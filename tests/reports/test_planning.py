@@ -16,23 +16,23 @@ from cpprb_impl.hosts import explorer
 from reports.planning import __main__ as program
 from reports.planning import page, tables
 from reports.planning.arguments import DEFAULTS, BadInput, plan_from
-from reports.planning.costs import NEEDED, SENT_ROWS, Cost, Costs, Fit, fit
+from reports.planning.costs import NEEDED, SENT_ROWS, Cost, Fit, RequestCosts, fit
 from reports.planning.errors import FIGURES, Model, compare, model_of
 from reports.planning.measured import COMMAND, Unmeasured, cells_of, link_speed
 from reports.planning.plan import Plan, least_data_hosts, least_explorer_hosts, simulated, uses, verdict
-from reports.planning.simulation import PREFETCH, WINDOW, Hosts, Load, simulate
+from reports.planning.simulation import PREFETCH, WINDOW, HostCounts, Load, simulate
 from reports.readme import Reference, generated, references
 from results import REFERENCE, save
 
 from .synthetic_hosts import COSTS, hosts_run
 
 ROOT = Path(__file__).resolve().parents[2]
-FREE = Costs(learn=Cost(1e-9), draw=Cost(1e-9), send=Cost(), store=Cost(), add=Cost(), wire=Cost(byte=1.0))
+FREE = RequestCosts(learn=Cost(1e-9), draw=Cost(1e-9), send=Cost(), store=Cost(), add=Cost(), wire=Cost(byte=1.0))
 FAST = Load(row_bytes=100, batch=64, batches=math.inf, transitions=0)
-ROOMY = Hosts(1, cores=8)
+ROOMY = HostCounts(1, cores=8)
 
 
-def model(costs: Costs) -> Model:
+def model(costs: RequestCosts) -> Model:
     return Model(Fit(costs, [costs], {}, (32, 512), (41, 56_457), 5), 0.0, 2)
 
 
@@ -105,8 +105,8 @@ def test_without_contention_the_slowest_process_determines_the_rate(side):
 
 def test_hosts_of_one_machine_share_its_cores():
     costs = replace(FREE, learn=Cost(1e-3), draw=Cost(3e-3))
-    assert simulate(costs, Hosts(1, cores=1, one_machine=True), FAST, 0.0).batches == pytest.approx(250, rel=0.1)
-    assert simulate(costs, Hosts(1, cores=1), FAST, 0.0).batches == pytest.approx(333, rel=0.1)
+    assert simulate(costs, HostCounts(1, cores=1, one_machine=True), FAST, 0.0).batches == pytest.approx(250, rel=0.1)
+    assert simulate(costs, HostCounts(1, cores=1), FAST, 0.0).batches == pytest.approx(333, rel=0.1)
 
 
 def test_a_full_link_determines_the_rate():
@@ -124,7 +124,7 @@ def test_storing_processes_determine_the_rate_of_explorers():
     costs = replace(FREE, store=Cost(row=1e-4))
     load = replace(FAST, batches=0, transitions=1e6)
     for data in (1, 4):
-        reached = simulate(costs, Hosts(data, explorers=2, cores=8), load, delay=0.0)
+        reached = simulate(costs, HostCounts(data, explorers=2, cores=8), load, delay=0.0)
         assert reached.rows == pytest.approx(1e4 * data, rel=0.15) and math.isnan(reached.p50)
 
 
@@ -137,7 +137,7 @@ def test_load_below_saturation_is_reached():
 
 def test_parts_of_a_batch_are_drawn_in_parallel():
     costs = replace(FREE, draw=Cost(row=1e-4))
-    one, four = (simulate(costs, Hosts(data, cores=8), FAST, 0.0).batches for data in (1, 4))
+    one, four = (simulate(costs, HostCounts(data, cores=8), FAST, 0.0).batches for data in (1, 4))
     assert 2 * one < four < 4.2 * one
 
 
@@ -160,33 +160,35 @@ def test_errors_are_told_for_every_cell():
 STORING = model(replace(FREE, store=Cost(row=1e-4), add=Cost(row=1e-4)))
 
 
-def plan(hosts: Hosts, **load: float) -> Plan:
+def plan(hosts: HostCounts, **load: float) -> Plan:
     return Plan(Load(**{"row_bytes": 100, "batch": 64, "batches": 10, "transitions": 20_000, **load}), hosts)
 
 
 def test_the_least_number_of_data_hosts():
     """20,000 rows per second of 0.1 ms keep 2 hosts busy: 3 are needed for at most 70% each."""
-    assert least_data_hosts(plan(Hosts(1)), STORING) == 3
-    busiest = uses(plan(Hosts(3)), STORING)[0]
+    assert least_data_hosts(plan(HostCounts(1)), STORING) == 3
+    busiest = uses(plan(HostCounts(3)), STORING)[0]
     assert (busiest.name, busiest.share) == ("each data host's process that stores", pytest.approx(2 / 3))
-    assert verdict(plan(Hosts(2)), STORING).startswith("2 data hosts are not enough: what saturates first is each data")
-    assert "it takes 3" in verdict(plan(Hosts(2)), STORING)
-    assert verdict(plan(Hosts(3)), STORING).startswith("3 data hosts are enough to keep all at most 70% busy")
-    assert verdict(plan(Hosts(5)), STORING).startswith("5 data hosts are enough (3 would be)")
+    assert verdict(plan(HostCounts(2)), STORING).startswith(
+        "2 data hosts are not enough: what saturates first is each data"
+    )
+    assert "it takes 3" in verdict(plan(HostCounts(2)), STORING)
+    assert verdict(plan(HostCounts(3)), STORING).startswith("3 data hosts are enough to keep all at most 70% busy")
+    assert verdict(plan(HostCounts(5)), STORING).startswith("5 data hosts are enough (3 would be)")
 
 
 def test_data_hosts_that_are_too_many_for_the_learner():
     """10 batches per second, and 4 ms of the learner for each data host: 25 hosts would keep it fully busy."""
     costs = model(replace(FREE, store=Cost(row=1e-4), learn=Cost(message=0.004)))
-    assert verdict(plan(Hosts(25)), costs).startswith(
+    assert verdict(plan(HostCounts(25)), costs).startswith(
         "25 data hosts are too many for the learner: what saturates first"
     )
-    assert "it takes 3" in verdict(plan(Hosts(25)), costs)
+    assert "it takes 3" in verdict(plan(HostCounts(25)), costs)
 
 
 def test_explorers_on_the_data_hosts_need_their_processors_and_no_storing_process():
     """20,000 rows per second of 0.1 ms keep 2 processors busy, and a host has 2."""
-    local = plan(Hosts(1, explorers=0, cores=2))
+    local = plan(HostCounts(1, explorers=0, cores=2))
     shares = {use.name: use.share for use in uses(local, STORING)}
     assert shares["each data host's 2 cores"] == pytest.approx(1)
     assert shares["each data host's process that stores"] == 0
@@ -197,7 +199,7 @@ def test_explorers_on_the_data_hosts_need_their_processors_and_no_storing_proces
 
 def test_explorer_hosts_that_are_too_few():
     """A row of 100 bytes, 20,000 per second: 2 MB per second, and a link of 1 MB per second."""
-    few = plan(Hosts(8, explorers=1, link=1e6), batches=0)
+    few = plan(HostCounts(8, explorers=1, link=1e6), batches=0)
     assert least_explorer_hosts(few, model(FREE)) == 3
     assert verdict(few, model(FREE)).startswith("1 explorer host is not enough: what saturates first is each explorer")
 
@@ -211,7 +213,7 @@ def test_explorer_hosts_that_are_too_few():
     ],
 )
 def test_no_number_of_data_hosts_is_enough_if_something_else_saturates(costs, link, blocking):
-    wanted = plan(Hosts(4, link=link), transitions=0, batch=2048)
+    wanted = plan(HostCounts(4, link=link), transitions=0, batch=2048)
     assert least_data_hosts(wanted, model(costs)) is None
     assert f"No number of data hosts up to 1,024 is enough, because of {blocking}" in verdict(wanted, model(costs))
 

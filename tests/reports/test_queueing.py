@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from reports.queueing.fit import fit
-from reports.queueing.model import Costs, Crowd, Rates
+from reports.queueing.model import CycleCosts, ModelledFleet, Rates
 from reports.queueing.mva import predict
 from reports.queueing.simulation import simulate
 
 NOTHING = 1e-9
-FREE = Costs(add=2e-5, add_alone=NOTHING, learn=5e-5, learn_alone=NOTHING, row=NOTHING)
-LOCKED = Costs(add=1e-5, add_alone=1e-5, learn=1e-5, learn_alone=2e-5, row=NOTHING)
-MANAGED = Costs(add=1e-4, add_alone=3e-4, learn=1e-4, learn_alone=4e-4, row=1e-7, served=True)
+FREE = CycleCosts(add=2e-5, add_alone=NOTHING, learn=5e-5, learn_alone=NOTHING, row=NOTHING)
+LOCKED = CycleCosts(add=1e-5, add_alone=1e-5, learn=1e-5, learn_alone=2e-5, row=NOTHING)
+MANAGED = CycleCosts(add=1e-4, add_alone=3e-4, learn=1e-4, learn_alone=4e-4, row=1e-7, served=True)
 BOTH = pytest.mark.parametrize("solve", [predict, simulate])
 
 
@@ -28,7 +28,7 @@ def alike(said: Rates, found: Rates, tolerance: float) -> None:
 @BOTH
 @pytest.mark.parametrize("explorers", [1, 3, 7])
 def test_without_exclusion_and_with_a_core_each_nothing_waits(solve, explorers):
-    rates = solve(FREE, Crowd(explorers, 100, 1e-5, cores=8))
+    rates = solve(FREE, ModelledFleet(explorers, 100, 1e-5, cores=8))
     assert rates.explorers == pytest.approx(explorers * 100 / (2e-5 + 100 * 1e-5), rel=0.1)
     assert rates.learner == pytest.approx(1 / 5e-5, rel=0.05)
     assert rates.explorers_blocked < 0.01 and rates.learner_blocked < 0.01
@@ -36,13 +36,13 @@ def test_without_exclusion_and_with_a_core_each_nothing_waits(solve, explorers):
 
 @BOTH
 def test_callers_of_a_server_sleep_while_it_works(solve):
-    rates = solve(replace(MANAGED, learn=10.0), Crowd(1, 100, 0.0, cores=4))
+    rates = solve(replace(MANAGED, learn=10.0), ModelledFleet(1, 100, 0.0, cores=4))
     assert rates.explorers_blocked == pytest.approx(3e-4 / 4e-4, abs=0.05)
 
 
 @BOTH
 def test_processes_share_the_cores_equally(solve):
-    rates = solve(FREE, Crowd(15, 100, 1e-5, cores=2))
+    rates = solve(FREE, ModelledFleet(15, 100, 1e-5, cores=2))
     assert rates.explorers == pytest.approx(2 * 15 / 16 * 100 / 1.02e-3, rel=0.1)
     assert rates.learner == pytest.approx(2 / 16 / 5e-5, rel=0.1)
 
@@ -50,14 +50,14 @@ def test_processes_share_the_cores_equally(solve):
 @BOTH
 def test_the_exclusive_part_bounds_all_explorers_together(solve):
     """However many cores there are; the learner's share is small beside 60 explorers."""
-    rates = solve(replace(LOCKED, learn=1.0), Crowd(60, 10, 0.0, cores=64))
+    rates = solve(replace(LOCKED, learn=1.0), ModelledFleet(60, 10, 0.0, cores=64))
     assert rates.explorers == pytest.approx(10 / 1e-5, rel=0.1)
 
 
 @BOTH
 def test_new_rows_cost_the_learner(solve):
     costs = replace(FREE, row=1e-8)  # 5 million rows per second take a twentieth of its time
-    rates = solve(costs, Crowd(1, 100, 0.0, cores=2))
+    rates = solve(costs, ModelledFleet(1, 100, 0.0, cores=2))
     assert rates.learner == pytest.approx(0.95 / 5e-5, rel=0.05)
 
 
@@ -66,21 +66,21 @@ def test_new_rows_cost_the_learner(solve):
 @pytest.mark.parametrize("step", [0.0, 2e-5, 2e-4])
 @pytest.mark.parametrize("explorers", [1, 2, 4])
 def test_analysis_and_simulation_agree(costs, step, explorers):
-    crowd = Crowd(explorers, 100, step, cores=2)
-    alike(predict(costs, crowd), simulate(costs, crowd), 0.25)
+    fleet = ModelledFleet(explorers, 100, step, cores=2)
+    alike(predict(costs, fleet), simulate(costs, fleet), 0.25)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("costs", [FREE, LOCKED, MANAGED])
 def test_costs_fitted_to_one_and_two_explorers_predict_four(costs):
-    crowds = [Crowd(explorers, 100, step, cores=2) for explorers in (1, 2) for step in (0.0, 2e-5, 2e-4)]
-    fitted = fit({crowd: simulate(costs, crowd) for crowd in crowds})
+    fleets = [ModelledFleet(explorers, 100, step, cores=2) for explorers in (1, 2) for step in (0.0, 2e-5, 2e-4)]
+    fitted = fit({fleet: simulate(costs, fleet) for fleet in fleets})
     for step in (0.0, 2e-5, 2e-4):
-        crowd = Crowd(4, 100, step, cores=2)
-        alike(predict(fitted, crowd), simulate(costs, crowd), 0.3)
+        fleet = ModelledFleet(4, 100, step, cores=2)
+        alike(predict(fitted, fleet), simulate(costs, fleet), 0.3)
 
 
 def test_a_wrong_cost_would_show():
-    crowd = Crowd(4, 100, 2e-5, cores=2)
-    wrong = predict(replace(MANAGED, add_alone=3e-3), crowd)
-    assert wrong.explorers < 0.7 * simulate(MANAGED, crowd).explorers
+    fleet = ModelledFleet(4, 100, 2e-5, cores=2)
+    wrong = predict(replace(MANAGED, add_alone=3e-3), fleet)
+    assert wrong.explorers < 0.7 * simulate(MANAGED, fleet).explorers

@@ -6,7 +6,7 @@ from adapters import registry
 from reports.figures.ratios import Ratio, ratio_of, rounded_down
 from results import Record, verdicts
 from results.statistics import Figure
-from suites.sharing import crowds
+from suites.sharing import fleet
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -54,10 +54,10 @@ def test_rounding_down(value, rounded):
 
 def test_reports_and_suites_assume_the_same():
     """The rooms don't import each other: a budget is spent on what a report needs."""
-    assert crowds.ENOUGH_CALLS == verdicts.FEWEST_CALLS
+    assert fleet.ENOUGH_CALLS == verdicts.FEWEST_CALLS
     assert registry.REFERENCES == (
         verdicts.REFERENCE,
         verdicts.SHARED_REFERENCE,
         verdicts.HOSTS_REFERENCE,
-        verdicts.LEARNERS_REFERENCE,
+        verdicts.PAIRED_REFERENCE,
     )

@@ -66,16 +66,16 @@ def test_of_a_profile_the_newest_record_counts(tmp_path):
 
 def test_records_of_one_question_are_read_as_one_unless_they_are_of_other_machines(tmp_path):
     for name, profile, peers, cpu in (
-        ("a", "learners", ("cpprb", "cpprb_impl"), "one"),
-        ("b", "learners-speed", ("cpprb", "baselines-style"), "one"),
-        ("c", "learners-speed", ("cpprb",), "another"),
+        ("a", "paired_training", ("cpprb", "cpprb_impl"), "one"),
+        ("b", "paired_speed", ("cpprb", "baselines-style"), "one"),
+        ("c", "paired_speed", ("cpprb",), "another"),
     ):
         run = throughput_run(peers=peers, blocks=1)
         for record in run.records:
             record.params["step"] = name  # no cell is in two of them
         run.profile, run.machine["cpu"] = profile, cpu
         save(tmp_path / f"{name}.json", run)
-    found = references(tmp_path)["learners"]
+    found = references(tmp_path)["paired_training"]
     assert [path.name for path in found.paths] == ["a.json", "b.json"]
     assert [peer.name for peer in found.run.peers] == ["cpprb", "cpprb_impl", "baselines-style"]
     assert {record.params["step"] for record in found.run.records} == {"a", "b"}
@@ -84,7 +84,7 @@ def test_records_of_one_question_are_read_as_one_unless_they_are_of_other_machin
 
 
 def test_records_that_share_a_cell_are_not_merged(tmp_path):
-    for profile in ("learners", "learners-speed"):
+    for profile in ("paired_training", "paired_speed"):
         run = throughput_run(peers=("cpprb",), blocks=1)
         run.profile = profile
         save(tmp_path / f"{profile}.json", run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reports.figures.formatting import TIMES
-from reports.queueing.model import Costs, Crowd
+from reports.queueing.model import CycleCosts, ModelledFleet
 from reports.queueing.mva import predict
 from reports.sections import context_of, scaling
 from reports.sections.scaling import FIGURES
@@ -12,7 +12,7 @@ from results.record import Sample
 
 from .synthetic_runs import MACHINE, add_apex_job, add_workload, empty_run
 
-LOCKED = Costs(add=1e-5, add_alone=1e-4, learn=2e-5, learn_alone=1e-4, row=1e-9)
+LOCKED = CycleCosts(add=1e-5, add_alone=1e-4, learn=2e-5, learn_alone=1e-4, row=1e-9)
 ENVIRONMENTS = {"0 us": 0.0, "20 us": 2e-5, "200 us": 2e-4}
 
 
@@ -26,7 +26,7 @@ def modelled_run(peers: dict[str, float]) -> Run:
         for environment, step in ENVIRONMENTS.items():
             for explorers in (1, 2, 4, 8):
                 for used in (1, cores):
-                    rates = predict(LOCKED, Crowd(explorers, 100, step, used, 1000))
+                    rates = predict(LOCKED, ModelledFleet(explorers, 100, step, used, 1000))
                     figures = {each: getattr(rates, each) for each in FIGURES}
                     if explorers > 2:
                         figures["explorers"] *= factor

@@ -39,7 +39,7 @@ SECONDS = {"cpprb_impl[lock=none]": 60.0, "cpprb[MP]": 90.0, "cpprb[PER behind o
 def add(run: Run, benchmark: str, peer: str, values: Sequence[float], **params: object) -> None:
     unit, better = UNITS[benchmark]
     record = run.cell(
-        suite="learners", benchmark=benchmark, peer=peer, workload="CartPole-v1", unit=unit, better=better,
+        suite="paired_training", benchmark=benchmark, peer=peer, workload="CartPole-v1", unit=unit, better=better,
         params={**TASK, **params},
     )  # fmt: skip
     for block, value in enumerate(values):
@@ -90,7 +90,7 @@ def apex_run(unsolved: str = "", solved_by: int = 0, seeds: int = SEEDS) -> Run:
         for (benchmark, second), (value, unit) in figures.items():
             params = {"target": 475.0, "explorers": 4} | ({"second": second} if second else {})
             record = run.cell(
-                suite="learning", benchmark=benchmark, peer=peer, workload="CartPole-v1", unit=unit, params=params,
+                suite="solve_time", benchmark=benchmark, peer=peer, workload="CartPole-v1", unit=unit, params=params,
                 better="higher" if benchmark in ("solved", "score") else "lower",
             )  # fmt: skip
             for block in range(seeds):
@@ -240,7 +240,7 @@ def test_records_that_are_partly_missing_still_give_a_page(benchmarks, drop, pee
     for record in withdrawn:
         record.status, record.reason, record.invalidated_at = "invalidated", "counted twice", "fedcba9876543210"
     _, markdown = build(run, tmp_path)
-    assert "## In other libraries' learners" in markdown.read_text(encoding="utf-8")
+    assert "## Paired trainings" in markdown.read_text(encoding="utf-8")
 
 
 def test_the_test_of_equality():

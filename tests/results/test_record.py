@@ -3,13 +3,10 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from results import BadRecord, Run, latest, load, machine, new_path, save
-
-REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
+from results import REFERENCE, BadRecord, Run, latest, load, machine, new_path, save
 
 CELL = {
     "suite": "throughput",
@@ -253,3 +250,18 @@ def test_a_run_is_older_than_code_that_a_later_commit_changed(tmp_path, git):
     assert machine.changed_since(f"{first}+dirty", ["suites"], tmp_path) == ["suites/c.py"]
     assert machine.changed_since(last, ["suites"], tmp_path) == []
     assert machine.changed_since("0" * 40, ["suites"], tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "profile", "suite"),
+    [
+        ("2core-amd-epyc-20261123-learning", "solve_time", "solve_time"),
+        ("2core-amd-epyc-20261124-learners", "paired_training", "paired_training"),
+        ("2core-amd-epyc-20261125-learners-speed", "paired_speed", "paired_training"),
+    ],
+)
+def test_older_records_have_the_present_names_of_suites_and_profiles(file, profile, suite):
+    run = load(REFERENCE / f"{file}.json")
+    assert run.profile == profile
+    assert {record.suite for record in run.records} == {suite}
+    assert latest(folders=(REFERENCE,), profile=profile) is not None

@@ -6,7 +6,7 @@ from string import Formatter
 
 import pytest
 
-from results.suites import SUITES, Suite
+from results.suites import SUITES, SuitePresentation
 from results.verdicts import REFERENCE, REFERENCES
 from suites import SUITES as NAMES
 from suites import suite_named
@@ -34,7 +34,7 @@ def test_notes_and_meanings_are_paragraphs_that_end_with_a_full_stop(name):
 
 
 def test_a_suite_that_is_not_listed_ranks_peers_under_its_own_name():
-    suite = Suite("endurance")
+    suite = SuitePresentation("endurance")
     assert (suite.title, suite.spoken, suite.kind.name) == ("Endurance", "endurance", "RANKS")
 
 

@@ -11,10 +11,10 @@ from results.record import Run
 from suites.counts import measure, tools
 from suites.counts.spec import OF_CALLGRIND, OF_STRACE, SUITE, CountsSettings, params_of
 from suites.runner.results import Result
-from suites.throughput.tasks import Job
+from suites.throughput.tasks import ThroughputJob
 
 NAMES = [*OF_CALLGRIND, *OF_STRACE]
-ADD = Job.parse("add:batch=1@CartPole-v1=500")
+ADD = ThroughputJob.parse("add:batch=1@CartPole-v1=500")
 DUMP = """\
 # callgrind format
 version: 1

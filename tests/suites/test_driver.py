@@ -79,7 +79,7 @@ def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
     names = ("fast", "middling", "slow", *(f"unseen {number}" for number in range(10)))
     launches = [Launch(name, record, lambda _records, _cells, _block: []) for name in names]
     fixed = plan.Fixed([(0, launch) for launch in launches])
-    progress = driver.Progress(fixed)
+    progress = driver.RunProgress(fixed)
     for (block, each), seconds in zip(fixed, (1.0, 4.0, 100.0), strict=False):
         fixed.ended(each, seconds)
         progress.end(block, each, seconds, [])

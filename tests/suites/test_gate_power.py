@@ -187,7 +187,7 @@ def pair_of(suite: str) -> Pair:
     about = {"suite": suite, "benchmark": "learner", "workload": "CartPole-v1", "unit": "s", "better": "lower"}
     sides = {Fixed(name, Checkout("")): [Record(peer=name, params={}, **about)] for name in ("base", "head")}
     records = next(iter(sides.values()))
-    return Pair(Launch("a crowd", records, lambda _records, _cells, _block: ["python"]), sides)
+    return Pair(Launch("a fleet", records, lambda _records, _cells, _block: ["python"]), sides)
 
 
 @pytest.mark.parametrize(("suite", "uneven", "stored"), [("apex", 0.5, 0), ("apex", 0.1, 1), ("memory", 0.5, 1)])

@@ -25,7 +25,7 @@ from suites.hosts import measure
 from suites.hosts.role import User
 from suites.hosts.spec import CARTPOLE, CUT, KILLED, POWER, SPEED_BENCHMARKS, UNLIMITED, HostsJob
 from suites.lan import PREFIX, STATES, Lan, why_not
-from suites.lan.worker import Silent, Worker, WorkerLost, obey
+from suites.lan.worker import HostProcess, Silent, WorkerLost, obey
 from suites.runner import entry
 from suites.runner.results import Stuck
 
@@ -56,7 +56,7 @@ def test_hosts_have_networks_that_can_be_cut_and_leave_nothing():
 @needs_hosts
 def test_a_worker_that_dies_is_named():
     with Lan(1) as lan:
-        worker = Worker(lan, 1, "no.such.module", [], {})
+        worker = HostProcess(lan, 1, "no.such.module", [], {})
         with pytest.raises(WorkerLost, match=r"no\.such\.module on host 1 died"):
             worker.do("anything")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from suites.training.nstep import NStepWindow
-from suites.training.settings import Settings
+from suites.apex_dqn.nstep import NStepWindow
+from suites.apex_dqn.settings import TrainingSettings
 
 GAMMA = 0.9
 
@@ -49,7 +49,7 @@ def test_transitions_and_priorities_are_those_of_the_definition(n, length, termi
 
 
 def test_the_epsilon_schedule_is_that_of_the_paper():
-    settings = Settings(explorers=8)
+    settings = TrainingSettings(explorers=8)
     assert [settings.epsilon(i) for i in range(8)] == pytest.approx([0.4 ** (1 + i) for i in range(8)])
-    assert Settings(explorers=360).epsilon(359) == pytest.approx(0.4**8)
-    assert Settings(explorers=1).epsilon(0) == 0.4
+    assert TrainingSettings(explorers=360).epsilon(359) == pytest.approx(0.4**8)
+    assert TrainingSettings(explorers=1).epsilon(0) == 0.4

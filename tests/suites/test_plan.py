@@ -33,8 +33,8 @@ def simulate(
     """(run, [(block, peer)]) of a budgeted run; each peer's launches take the given seconds, and its first one perhaps
     others. `once` are the seconds of launches that are made once, and seen as "once NAME"."""
     run, now, random_numbers, once = a_run(), [0.0], random.Random(1), once or {}
-    parts = [needs.Part(launches(run, *costs), 3, named=named)]
-    parts += [needs.Part(launches(run, *once, benchmark="plain"), 1, repeated=False)] if once else []
+    parts = [needs.SuiteLaunches(launches(run, *costs), 3, named=named)]
+    parts += [needs.SuiteLaunches(launches(run, *once, benchmark="plain"), 1, repeated=False)] if once else []
     budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0], share)
     seen = []
     for block, launch in budgeted:
@@ -78,7 +78,7 @@ def test_launches_of_one_job_follow_each_other_so_that_a_slow_period_meets_all_o
     blocks = [[launch for block, launch in schedule if block == number] for number in range(6)]
     assert all(is_by_job(block) for block in blocks)
     assert len({tuple(dict.fromkeys(launch.first_job for launch in block)) for block in blocks}) > 1
-    budgeted = plan.Budgeted([needs.Part(made, 3)], 1, 60, lambda: 0.0)
+    budgeted = plan.Budgeted([needs.SuiteLaunches(made, 3)], 1, 60, lambda: 0.0)
     assert is_by_job([launch for _, launch in zip(range(len(made)), (each for _, each in budgeted), strict=False)])
     random.Random(0).shuffle(made)
     assert not is_by_job(made)  # the control
@@ -109,7 +109,7 @@ def test_a_reference_without_rivals_is_launched_alone():
 def test_both_sides_of_a_control_are_launched_in_each_block(minutes):
     run, now = a_run(), [0.0]
     control = SUITE.launches(run, PROFILES["quick"], SUITE.peers(), SUITE.workloads(PROFILES["quick"]))
-    parts = [needs.Part(launches(run, "cpprb", "a", "b"), 3), needs.Part(control, 3)]
+    parts = [needs.SuiteLaunches(launches(run, "cpprb", "a", "b"), 3), needs.SuiteLaunches(control, 3)]
     random_numbers, seen = random.Random(1), Counter()
     budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0])
     for block, launch in budgeted:
@@ -190,7 +190,7 @@ def test_only_jobs_that_need_samples_are_measured_again_and_by_everybody_in_the_
     run, now = a_run(), [0.0]
     made = launches(run, "cpprb", "fast", "far", cells=2)
     noise = random.Random(1)
-    budgeted = plan.Budgeted([needs.Part(made, 3)], 2, 120, lambda: now[0], 1.0)
+    budgeted = plan.Budgeted([needs.SuiteLaunches(made, 3)], 2, 120, lambda: now[0], 1.0)
     for block, launch in budgeted:
         now[0] += 1
         for record in budgeted.records(launch, block):
@@ -208,7 +208,7 @@ def test_only_jobs_that_need_samples_are_measured_again_and_by_everybody_in_the_
 def test_a_reference_measures_what_others_measure_for_their_wide_intervals():
     run, now, noise = a_run(), [0.0], random.Random(1)
     made = launches(run, "cpprb", "fast", "wide", cells=2)
-    budgeted = plan.Budgeted([needs.Part(made, 3)], 2, 120, lambda: now[0], 1.0)
+    budgeted = plan.Budgeted([needs.SuiteLaunches(made, 3)], 2, 120, lambda: now[0], 1.0)
     speeds = {"cpprb": (1.0, 1.0), "fast": (3.0, 1.0), "wide": (0.5, 0.5)}  # the second job stays undecided
     spreads = {"cpprb": (1e-3, 0.5), "fast": (1e-3, 0.5), "wide": (0.2, 1e-3)}
     for block, launch in budgeted:
@@ -226,7 +226,9 @@ def test_before_what_is_measured_once_contenders_measure_the_jobs_that_they_deci
     run, now = a_run(), [0.0]
     made = launches(run, "cpprb", "fast", "elsewhere", cells=2)
     once = launches(run, "cpprb", benchmark="plain")
-    budgeted = plan.Budgeted([needs.Part(made, 3), needs.Part(once, 1, repeated=False)], 2, 120, lambda: now[0], 1.0)
+    budgeted = plan.Budgeted(
+        [needs.SuiteLaunches(made, 3), needs.SuiteLaunches(once, 1, repeated=False)], 2, 120, lambda: now[0], 1.0
+    )
     speeds = {"cpprb": (1.0, 1.0), "fast": (9.0, 9.0), "elsewhere": (0.5, 8.0)}  # at each of the two jobs
     for block, launch in budgeted:
         if launch in once:
@@ -279,7 +281,9 @@ def test_variants_of_one_library_are_not_compared():
 def test_a_tie_is_repeated_until_it_is_long_before_suites_that_rank_no_buffer_or_are_measured_once(other):
     run, now, random_numbers = a_run(), [0.0], random.Random(1)
     equal, others = launches(run, "a", "b"), launches(run, "a", "b", benchmark="adds")
-    budgeted = plan.Budgeted([needs.Part(equal, 1), needs.Part(others, 1, **other)], 10, 600, lambda: now[0])
+    budgeted = plan.Budgeted(
+        [needs.SuiteLaunches(equal, 1), needs.SuiteLaunches(others, 1, **other)], 10, 600, lambda: now[0]
+    )
     seen: list[str] = []
     for block, launch in budgeted:
         seen.append(launch.name)
@@ -308,7 +312,7 @@ def test_the_fastest_of_the_buffers_that_copy_is_decided_too():
 def test_a_peer_that_decides_many_jobs_comes_before_a_cheaper_one_that_decides_one():
     costs = {"fast": 1.0, "second at five": 10.0, "second at one": 8.0}
     run, now = a_run(), [0.0]
-    budgeted = plan.Budgeted([needs.Part(launches(run, *costs, cells=6), 1)], 1, 60, lambda: now[0])
+    budgeted = plan.Budgeted([needs.SuiteLaunches(launches(run, *costs, cells=6), 1)], 1, 60, lambda: now[0])
     seen: Counter[str] = Counter()
     for block, launch in budgeted:
         seen[launch.peer] += 1
@@ -323,7 +327,7 @@ def test_a_peer_that_decides_many_jobs_comes_before_a_cheaper_one_that_decides_o
 def test_verdicts_of_important_suites_come_first():
     run, now = a_run(), [0.0]
     calls, waits = (launches(run, "fast", "second", benchmark=name) for name in ("add", "latency"))
-    budgeted = plan.Budgeted([needs.Part(calls, 1), needs.Part(waits, 1)], 1, 55, lambda: now[0])
+    budgeted = plan.Budgeted([needs.SuiteLaunches(calls, 1), needs.SuiteLaunches(waits, 1)], 1, 55, lambda: now[0])
     seen: Counter[str] = Counter()
     for block, launch in budgeted:
         now[0] += 5.0 if launch in calls else 1.0
@@ -336,8 +340,10 @@ def test_verdicts_of_important_suites_come_first():
 @pytest.mark.parametrize("ranks", [True, False])
 def test_suites_that_rank_no_buffer_wait_for_the_verdicts_of_those_that_do(ranks):
     run, now = a_run(), [0.0]
-    calls, crowds = (launches(run, "fast", "second", benchmark=name) for name in ("add", "adds"))
-    budgeted = plan.Budgeted([needs.Part(calls, 1), needs.Part(crowds, 1, ranks=ranks)], 1, 30, lambda: now[0])
+    calls, fleets = (launches(run, "fast", "second", benchmark=name) for name in ("add", "adds"))
+    budgeted = plan.Budgeted(
+        [needs.SuiteLaunches(calls, 1), needs.SuiteLaunches(fleets, 1, ranks=ranks)], 1, 30, lambda: now[0]
+    )
     seen: Counter[str] = Counter()
     for block, launch in budgeted:
         now[0] += 1.0
@@ -372,19 +378,19 @@ def test_variants_that_were_not_named_come_after_all_peers():
 def test_a_budget_that_is_too_small_is_named_before_anything_is_measured():
     run = a_run()
     made = launches(run, *(f"peer {number}" for number in range(20)), cells=3)
-    said = plan.Budgeted([needs.Part(made, 1)], 2, 105.0, lambda: 0.0).shortage()
+    said = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 105.0, lambda: 0.0).shortage()
     assert said == (
         "60 figures of 20 buffers and variants need about 3 minutes. The 2-minute budget holds about 21 of 32 "
         "launches. For a first verdict, interrupt this run and use MINUTES=3."
     )
-    assert plan.Budgeted([needs.Part(made, 1, repeated=False)], 2, 105.0, lambda: 0.0).shortage() == ""
-    assert plan.Budgeted([needs.Part(made, 1)], 3, 165.0, lambda: 0.0).shortage() == ""
+    assert plan.Budgeted([needs.SuiteLaunches(made, 1, repeated=False)], 2, 105.0, lambda: 0.0).shortage() == ""
+    assert plan.Budgeted([needs.SuiteLaunches(made, 1)], 3, 165.0, lambda: 0.0).shortage() == ""
 
 
 def test_no_peer_has_a_limit_of_its_own():
     run = a_run()
     made = launches(run, "cpprb", "cpprb_impl")
-    budgeted = plan.Budgeted([needs.Part(made, 1)], 2, 120, lambda: 0.0)
+    budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 120, lambda: 0.0)
     assert len({budgeted.limit(launch, 1e9) for launch in made}) == 1
 
 
@@ -399,7 +405,7 @@ def test_what_the_budget_left_out_is_noted_and_no_problem():
 def test_a_cell_with_a_reason_is_not_measured_again():
     run = a_run()
     sound, failed = launches(run, "a", "b")
-    budgeted = plan.Budgeted([needs.Part([sound, failed], 1)], 1, 3.0, clock=iter(range(1000)).__next__)
+    budgeted = plan.Budgeted([needs.SuiteLaunches([sound, failed], 1)], 1, 3.0, clock=iter(range(1000)).__next__)
     for block, launch in budgeted:
         if launch is failed and block == 0:
             failed.records[0].fail("failed", "it crashed")
@@ -424,20 +430,20 @@ def test_the_width_of_an_interval_grows_with_the_spread_and_falls_with_the_sampl
 @pytest.mark.parametrize(("others", "seconds"), [(6, plan.PATIENCE), (60, 120 * plan.SHARE)])
 def test_a_slow_start_is_waited_for_if_that_leaves_time_for_the_first_launches_of_others(others, seconds):
     made = launches(a_run(), *map(str, range(1 + others)))
-    budgeted = plan.Budgeted([needs.Part(made, 1)], 2, 120, lambda: 0.0)
+    budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 120, lambda: 0.0)
     assert [budgeted.limit(launch, 1e9) for launch in made] == pytest.approx([seconds] * len(made))
 
 
 def test_limit_of_a_peer_reserves_no_time_for_variants():
     made = launches(a_run(), "a", "b", *(f"a[{number}]" for number in range(60)))
-    budgeted = plan.Budgeted([needs.Part(made, 1, named=("a", "b"))], 2, 120, lambda: 0.0)
+    budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1, named=("a", "b"))], 2, 120, lambda: 0.0)
     limits = [budgeted.limit(launch, 1e9) for launch in made]
     assert limits == pytest.approx([plan.PATIENCE] * 2 + [120 * plan.SHARE] * 60)
 
 
 def test_a_later_launch_may_take_longer_than_the_earlier_ones():
     server, _ = made = launches(a_run(), "server", "cpprb")
-    budgeted = plan.Budgeted([needs.Part(made, 1)], 2, 120, lambda: 0.0)
+    budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 120, lambda: 0.0)
     for record in server.records:
         record.add_sample(0, 1.0)
     budgeted.ended(server, 15.0)

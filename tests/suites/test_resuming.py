@@ -11,7 +11,7 @@ import pytest
 from reports.page import page_of
 from results import BadRecord, Run, load, machine, save
 from suites.runner import driver, resuming
-from suites.runner.needs import Part
+from suites.runner.needs import SuiteLaunches
 from suites.runner.plan import fixed
 from suites.runner.results import Result, append_result
 from suites.suite import Launch
@@ -55,7 +55,7 @@ def launches(run: Run, folder: Path, interrupted: bool = False) -> list[Launch]:
 @pytest.fixture
 def interrupted(tmp_path) -> Path:
     run, out = a_clean_run(), tmp_path / "run.json"
-    assert driver.drive(run, out, fixed([Part(launches(run, tmp_path, interrupted=True), BLOCKS)]), 60) == 130
+    assert driver.drive(run, out, fixed([SuiteLaunches(launches(run, tmp_path, interrupted=True), BLOCKS)]), 60) == 130
     return out
 
 
@@ -63,7 +63,7 @@ def test_a_resumed_run_measures_each_missing_figure_once(interrupted):
     before = load(interrupted)
     assert not before.is_whole and 3 <= sum(len(record.samples) for record in before.records) < 4 * BLOCKS
     run = resuming.resumed(interrupted, a_clean_run())
-    assert driver.drive(run, interrupted, fixed([Part(launches(run, interrupted.parent), BLOCKS)]), 60) == 0
+    assert driver.drive(run, interrupted, fixed([SuiteLaunches(launches(run, interrupted.parent), BLOCKS)]), 60) == 0
     after = load(interrupted)
     assert after.is_whole and len(after.resumed) == 1 and after.started == before.started
     for old, new in zip(before.records, after.records, strict=True):
@@ -79,7 +79,7 @@ def test_a_failed_cell_is_not_measured_again(interrupted):
     failed.fail("failed", "it crashed")
     save(interrupted, before)
     run = resuming.resumed(interrupted, a_clean_run())
-    driver.drive(run, interrupted, fixed([Part(launches(run, interrupted.parent), BLOCKS)]), 60)
+    driver.drive(run, interrupted, fixed([SuiteLaunches(launches(run, interrupted.parent), BLOCKS)]), 60)
     assert load(interrupted).records[0] == failed
 
 

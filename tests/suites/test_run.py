@@ -11,10 +11,10 @@ import pytest
 from adapters import registry
 from results.record import Run, load
 from suites import SUITES, suite_named, workloads
-from suites.runner.needs import Part
+from suites.runner.needs import SuiteLaunches
 from suites.runner.plan import fixed
 from suites.runner.profiles import PROFILES
-from suites.throughput.tasks import USUAL, Job
+from suites.throughput.tasks import USUAL, ThroughputJob
 
 TINY_CELLS = 13  # of a peer on CartPole
 TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
@@ -323,7 +323,7 @@ def test_a_throughput_launch_is_asked_for_the_cells_that_are_open_and_for_no_oth
     (launch,) = throughput.launches(run, throughput.profiles["tiny"], ["cpprb"], ["CartPole-v1", "Pendulum-v1"])
     launch.records[3].fail("failed", "it crashed")
     command = launch.command(launch.open_records, Path("cells.jsonl"), 0)
-    jobs = [Job.parse(option.removeprefix("--job=")) for option in command if option.startswith("--job=")]
+    jobs = [ThroughputJob.parse(option.removeprefix("--job=")) for option in command if option.startswith("--job=")]
     assert len(jobs) == len(launch.records) - 1
     # In this order, too: the runner blames the first cell without a result.
     assert all(job.is_of(record) for job, record in zip(jobs, launch.open_records, strict=True))
@@ -333,7 +333,7 @@ def test_peers_that_must_be_named_are_not_in_the_last_blocks():
     run, throughput = Run("bench", "tiny", "unknown", "", {}), suite_named("throughput")
     settings = replace(throughput.profiles["tiny"], blocks=3, blocks_if_named=2)
     launches = throughput.launches(run, settings, ["cpprb", "torchrl"], ["CartPole-v1"])
-    times = Counter(launch.name for _, launch in fixed([Part(launches, settings.blocks)]))
+    times = Counter(launch.name for _, launch in fixed([SuiteLaunches(launches, settings.blocks)]))
     assert times == {"throughput of cpprb": 3, "throughput of torchrl": 2}
 
 

@@ -8,19 +8,19 @@ import pytest
 
 from results.record import load
 from suites import workloads
-from suites.sharing import crowds
-from suites.sharing.crowds import Part, Work
-from suites.sharing.measure import crowd_figures
+from suites.sharing import fleet
+from suites.sharing.fleet import WindowPart, Work
+from suites.sharing.measure import fleet_figures
 from suites.sharing.spec import SharingJob
 
 WITH_PATIENCE = (
-    "import sys; from suites.runner import explorers; from suites.sharing import crowds, measure;"
-    "explorers.PATIENCE, crowds.STARVED_SECONDS, measure.FILL_SECONDS = {patience}, 0.5, {fill};"
+    "import sys; from suites.runner import explorers; from suites.sharing import fleet, measure;"
+    "explorers.PATIENCE, fleet.STARVED_SECONDS, measure.FILL_SECONDS = {patience}, 0.5, {fill};"
     "sys.exit(measure.main())"
 )
-RANKED, RANKED_BATCHES = "prioritized_crowd:CartPole-v1:2000:1:2", "prioritized_crowd:CartPole-v1:2000:100:2"
-CROWD, BATCHES, STEP, ALONE = (
-    "crowd:CartPole-v1:2000:1:2", "crowd:CartPole-v1:2000:100:2", "step:CartPole-v1:2000:100:0",
+RANKED, RANKED_BATCHES = "prioritized_fleet:CartPole-v1:2000:1:2", "prioritized_fleet:CartPole-v1:2000:100:2"
+FLEET, BATCHES, STEP, ALONE = (
+    "fleet:CartPole-v1:2000:1:2", "fleet:CartPole-v1:2000:100:2", "step:CartPole-v1:2000:100:0",
     "alone:CartPole-v1:2000:1:0",
 )  # fmt: skip
 
@@ -35,11 +35,11 @@ def sharing(surroundings, peer: str, *jobs: str, seconds=0.2, patience=2.0, fill
 
 
 def test_a_sound_buffer_gets_every_figure(surroundings):
-    status, results = sharing(surroundings, "plain", CROWD, BATCHES, RANKED, RANKED_BATCHES, STEP, ALONE)
+    status, results = sharing(surroundings, "plain", FLEET, BATCHES, RANKED, RANKED_BATCHES, STEP, ALONE)
     assert status == 0
-    crowd = ["adds", "samples", "slowest"]
+    fleet = ["adds", "samples", "slowest"]
     ranked = ["prioritized_adds", "prioritized_cycles", "prioritized_slowest"]
-    assert [result["benchmark"] for result in results] == [*crowd * 2, *ranked * 2, "step", "add_alone"]
+    assert [result["benchmark"] for result in results] == [*fleet * 2, *ranked * 2, "step", "add_alone"]
     assert all(result["outcome"] == "ok" and result["value"] > 0 for result in results)
     assert results[0]["params"] == {"explorers": 2, "batch": 1, "capacity": 2000}
     assert results[-1]["params"] == {"batch": 1, "capacity": 2000}
@@ -61,13 +61,13 @@ class Counting:
 def test_rows_are_counted_not_calls():
     shared = SimpleNamespace(stop=SimpleNamespace(value=False), added=[SimpleNamespace(value=0)], start=lambda: None)
     adapter = Counting(shared, calls=70)
-    crowds.explore(crowds.Rows(adapter, SharingJob.parse(BATCHES), workloads.load("CartPole-v1")), 0, shared)
+    fleet.explore(fleet.ExplorerRows(adapter, SharingJob.parse(BATCHES), workloads.load("CartPole-v1")), 0, shared)
     assert shared.added[0].value == adapter.rows >= 7_000
 
 
 def test_the_learners_calls_are_counted_and_its_alone(surroundings):
     """A buffer that is slow to sample allows 330 samples per second at most, and any number of adds."""
-    _, results = sharing(surroundings, "slow-sample", CROWD, RANKED)
+    _, results = sharing(surroundings, "slow-sample", FLEET, RANKED)
     by_learner = {"samples", "prioritized_cycles"}
     assert {result["benchmark"] for result in results if result["calls"]} == by_learner
     assert all(result["value"] < 334 for result in results if result["calls"])
@@ -94,13 +94,13 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
     def exploring(*_arguments):
         yield SimpleNamespace(learn=learn, added=lambda: list(added))
 
-    monkeypatch.setattr(crowds, "exploring", exploring)
-    monkeypatch.setattr(crowds, "STARVED_SECONDS", 4.0)
-    window, recording = crowds.Window(0.25, 0.95), workloads.load("CartPole-v1")
+    monkeypatch.setattr(fleet, "exploring", exploring)
+    monkeypatch.setattr(fleet, "STARVED_SECONDS", 4.0)
+    window, recording = fleet.Window(0.25, 0.95), workloads.load("CartPole-v1")
     adapter = SimpleNamespace(start_method="fork", serve=None, sample=min)
-    figures = crowd_figures(adapter, SharingJob.parse(CROWD), recording, window)
-    assert figures["samples"] == (pytest.approx(rate), parts * round(rate * crowds.PART_SECONDS))
-    assert figures["adds"] == pytest.approx((100 + rows) / crowds.PART_SECONDS)
+    figures = fleet_figures(adapter, SharingJob.parse(FLEET), recording, window)
+    assert figures["samples"] == (pytest.approx(rate), parts * round(rate * fleet.PART_SECONDS))
+    assert figures["adds"] == pytest.approx((100 + rows) / fleet.PART_SECONDS)
     if rows:
         assert figures["slowest"] == pytest.approx(2 * rows / (100 + rows))
     else:
@@ -108,26 +108,26 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
 
 
 def test_the_usual_rate_is_that_of_half_of_the_time():
-    parts = [Part(0.1, 10, 0), Part(0.1, 12, 0), Part(0.1, 11, 0), Part(0.1, 900, 0)]
+    parts = [WindowPart(0.1, 10, 0), WindowPart(0.1, 12, 0), WindowPart(0.1, 11, 0), WindowPart(0.1, 900, 0)]
     assert Work(parts, []).usual(lambda part: part.calls) == pytest.approx(110)
-    stuck = [Part(1.0, 1, 0), *parts]
+    stuck = [WindowPart(1.0, 1, 0), *parts]
     assert Work(stuck, []).usual(lambda part: part.calls) == pytest.approx(1)
 
 
 def test_among_one_explorer_there_is_no_slowest(surroundings):
-    _, results = sharing(surroundings, "plain", "crowd:CartPole-v1:2000:1:1")
+    _, results = sharing(surroundings, "plain", "fleet:CartPole-v1:2000:1:1")
     assert [result["benchmark"] for result in results] == ["adds", "samples"]
 
 
 def test_an_explorer_that_gets_fewer_turns_shows(surroundings):
     """Each of the others adds a row after a hundred of the favourite's."""
-    _, results = sharing(surroundings, "favours-one", CROWD, seconds=1.0, patience=10.0)
+    _, results = sharing(surroundings, "favours-one", FLEET, seconds=1.0, patience=10.0)
     figures = {result["benchmark"]: result["value"] for result in results}
     assert 0 < figures["slowest"] < 0.2
 
 
 def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figures(surroundings):
-    status, results = sharing(surroundings, "starves-others", CROWD, patience=10.0)
+    status, results = sharing(surroundings, "starves-others", FLEET, patience=10.0)
     assert status == 1
     adds, samples, slowest = results
     assert adds["outcome"] == samples["outcome"] == "ok" and adds["value"] > 0
@@ -138,7 +138,7 @@ def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figure
 
 def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
     slow = "import sys; from suites.sharing import measure; measure.FILL_SECONDS = 0.0; sys.exit(measure.main())"
-    done = surroundings.run("-c", slow, "--peer=plain", f"--job={CROWD}")
+    done = surroundings.run("-c", slow, "--peer=plain", f"--job={FLEET}")
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and {result["outcome"] for result in results} == {"skipped"}
     assert "too slow for 2,000 rows" in results[0]["reason"]
@@ -147,13 +147,13 @@ def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
 @pytest.mark.parametrize(
     ("peer", "job", "outcome", "reason"),
     [
-        ("mixes-rows", CROWD, "wrong", "different added rows"),
+        ("mixes-rows", FLEET, "wrong", "different added rows"),
         ("mixes-rows", STEP, "wrong", "different added rows"),
         ("ignores-priorities", STEP, "wrong", "weights"),
         ("ignores-priorities", RANKED, "wrong", "weights"),
         ("deadlocked", RANKED, "failed", "stuck"),
-        ("kills-explorers", CROWD, "failed", "died with exit code -9"),
-        ("deadlocked", CROWD, "failed", "stuck"),
+        ("kills-explorers", FLEET, "failed", "died with exit code -9"),
+        ("deadlocked", FLEET, "failed", "stuck"),
         ("unavailable", ALONE, "skipped", "no wheel for this platform"),
     ],
 )
@@ -167,14 +167,14 @@ def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surround
 
 
 def test_after_a_job_that_hangs_come_the_others(surroundings):
-    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:100:0", fill=2.0)
+    status, results = sharing(surroundings, "deadlocked", BATCHES, FLEET, "alone:CartPole-v1:500:100:0", fill=2.0)
     assert status == 1
     assert [result["outcome"] for result in results] == ["failed"] * 7
     assert all("stuck" in result["reason"] for result in results)
 
 
 def test_a_job_is_read_as_it_is_written():
-    for text in (CROWD, BATCHES, RANKED, STEP, ALONE):
+    for text in (FLEET, BATCHES, RANKED, STEP, ALONE):
         assert str(SharingJob.parse(text)) == text
     with pytest.raises(ValueError, match=r"kind of job must be one of .*, got 'dance'"):
         SharingJob.parse("dance:CartPole-v1:2000:1:2")

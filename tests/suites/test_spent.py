@@ -13,11 +13,14 @@ from suites.runner import driver, plan, spent
 from suites.runner.results import read_results, read_spent
 from suites.runner.spent import WorkClock
 from suites.throughput.spec import SUITE
-from suites.throughput.tasks import Job
+from suites.throughput.tasks import ThroughputJob
 from tests.reports.synthetic_runs import add_workload
 from tests.suites.test_driver import a_run
 
-JOBS = [Job.parse(f"{task}@CartPole-v1=500") for task in ("add:batch=1", "sample:batch=32", "prioritized:batch=32")]
+JOBS = [
+    ThroughputJob.parse(f"{task}@CartPole-v1=500")
+    for task in ("add:batch=1", "sample:batch=32", "prioritized:batch=32")
+]
 
 
 def test_inner_work_counts_once_and_nothing_else_counts(monkeypatch):

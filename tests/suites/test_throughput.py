@@ -1,4 +1,4 @@
-"""The throughput suite: its process runs, and its benchmarks under pytest-benchmark."""
+"""The throughput suite: its launches, and its benchmarks under pytest-benchmark."""
 
 import gc
 import json
@@ -15,7 +15,7 @@ from suites.runner import timing
 from suites.runner.timing import Stopwatch
 from suites.throughput import measure
 from suites.throughput.spec import SUITE
-from suites.throughput.tasks import Job, Task
+from suites.throughput.tasks import SizedBenchmark, ThroughputJob
 from tests.suites.conftest import needs_atari
 from tests.suites.test_driver import a_run
 
@@ -54,8 +54,8 @@ def test_a_package_from_elsewhere_is_refused(surroundings):
 
 def test_a_task_is_read_as_it_is_written():
     for text in ("add:batch=1", "learner_step:adds=4,batch=32", "sample_beside:batch=256,work_ms=5"):
-        assert str(Task.parse(text)) == text
-    assert Task.parse("learner_step:batch=32,adds=4") == Task.parse("learner_step:adds=4,batch=32")
+        assert str(SizedBenchmark.parse(text)) == text
+    assert SizedBenchmark.parse("learner_step:batch=32,adds=4") == SizedBenchmark.parse("learner_step:adds=4,batch=32")
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_a_task_is_read_as_it_is_written():
 )
 def test_a_task_that_cannot_be_read_is_refused_by_name(text, said, surroundings):
     with pytest.raises(ValueError, match=re.escape(said)):
-        Task.parse(text)
+        SizedBenchmark.parse(text)
     done = surroundings.run(*BY_HAND, f"--task={text}")
     assert done.returncode == 4 and "task must be BENCHMARK:NAME=NUMBER" in done.stderr
 
 
 def measured(surroundings, peer: str, *jobs: str, seconds: float = 0.01):
-    """The exit status of a process run, and its results."""
+    """The exit status of a launch, and its results."""
     options = [f"--job={job}@CartPole-v1=500" for job in jobs]
     done = surroundings.run("-m", "suites.throughput", f"--peer={peer}", f"--seconds={seconds}", *options)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
@@ -78,13 +78,13 @@ def measured(surroundings, peer: str, *jobs: str, seconds: float = 0.01):
 
 @pytest.mark.parametrize("text", ["add:batch=1@CartPole-v1=2000:15", "sample:batch=32@my:Env/x-v0=64:inf"])
 def test_a_job_is_read_as_it_is_written(text):
-    assert str(Job.parse(text)) == text
+    assert str(ThroughputJob.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["add:batch=1", "add:batch=1@CartPole-v1", "dance:batch=1@CartPole-v1=64"])
 def test_a_job_that_cannot_be_read_is_refused(text, surroundings):
     with pytest.raises(ValueError, match=re.escape(f"got {text!r}")):
-        Job.parse(text)
+        ThroughputJob.parse(text)
     assert surroundings.run("-m", "suites.throughput", "--peer=plain", f"--job={text}").returncode == 2
 
 
@@ -165,7 +165,7 @@ class FailsToClose(BaselinesStyle):
 )
 def test_what_a_peer_raises_is_its_failure_and_the_others_are_measured(kind, outcomes, reason, monkeypatch):
     monkeypatch.setitem(registry.PEERS, kind.name, f"{__name__}:{kind.__name__}")
-    jobs = [Job.parse(f"{task}@CartPole-v1=500") for task in ("add:batch=1", "sample:batch=32")]
+    jobs = [ThroughputJob.parse(f"{task}@CartPole-v1=500") for task in ("add:batch=1", "sample:batch=32")]
     results = list(measure.measure(kind.name, jobs, Stopwatch(0.01)))
     assert [each.outcome for each in results] == outcomes
     assert [each.reason for each in results if each.outcome == "failed"] == [reason]

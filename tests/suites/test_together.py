@@ -46,7 +46,7 @@ def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
 @pytest.mark.parametrize("peer", SERVED)
 def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
     """Two buffers in one process, one uniform and one prioritized."""
-    jobs = ("--job=crowd:CartPole-v1:1000:100:2", "--job=step:CartPole-v1:1000:1")
+    jobs = ("--job=fleet:CartPole-v1:1000:100:2", "--job=step:CartPole-v1:1000:1")
     found = results(surroundings, "suites.sharing", f"--peer={peer}", *jobs, "--seconds=0.5")
     for name in ("adds", "samples", "slowest", "step"):
         assert found[name]["outcome"] == "ok" and found[name]["value"] > 0, found

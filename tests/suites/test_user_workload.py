@@ -13,7 +13,7 @@ from adapters.base import Field
 from results.record import load
 from suites import SUITES, suite_named, workloads
 from suites.runner.profiles import PROFILES
-from suites.suite import Settings
+from suites.suite import SuiteSettings
 from suites.workloads import user_workload, user_workload_file
 from tests.suites.conftest import CHECKOUT
 
@@ -42,7 +42,7 @@ def of_text(text: str, folder: Path) -> user_workload.UserWorkload:
     return user_workload_file.of_file(file)
 
 
-def planned(workload: user_workload.UserWorkload, profile: str) -> list[Settings]:
+def planned(workload: user_workload.UserWorkload, profile: str) -> list[SuiteSettings]:
     """What the suites measure of it in this profile, in order of importance."""
     sizes = PROFILES[profile].user
     suites = {name: each for name in SUITES if profile in (each := suite_named(name)).profiles}

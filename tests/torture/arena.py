@@ -1,4 +1,4 @@
-"""One buffer, a crew that survives (two explorers and a learner), and victims that are killed or stopped beside it."""
+"""One buffer, a fleet that survives (two explorers and a learner), and victims that are killed or stopped beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import certified, failpoints
 from .certified import FRAMED, NARROW, WIDE, Due, Findings
 from .fleet import FOR_EVER, HangError, explore, fleet, learn
 
-CREW = 2  # explorers
+SURVIVORS = 2  # explorers
 BATCH = 32
 RANDOM_MOMENT = "moment"
 # Which processes come to the failpoints of locks. Learners alone come to the others, and to L, T and U.
@@ -35,7 +35,7 @@ class Plan:
     nth: int
     stop: bool  # SIGSTOP; else SIGKILL
     then_kill: bool  # what was stopped; else it goes on
-    alone: bool  # the crew adds nothing until the victim is hit
+    alone: bool  # the survivors add nothing until the victim is hit
     explores: bool  # else it samples
     first_lap: bool = False  # the ring is new: most of its slots were never written
 
@@ -95,7 +95,7 @@ class Victim:
 
 
 class Arena:
-    """The buffer and its crew; how large it all is, is drawn from `rng`."""
+    """The buffer and its survivors; how large it all is, is drawn from `rng`."""
 
     def __init__(
         self, lock: str, prioritized: bool, framed: bool, rng: random.Random, trials: int, first_lap: bool = False
@@ -110,21 +110,21 @@ class Arena:
         kind = MPPrioritizedReplayBuffer if prioritized else MPReplayBuffer
         self.buffer = kind(self.capacity, certified.env_dict(self.width), lock=lock, **options)
         self.guests, self.next_guest = 2 * trials, 0
-        self.few = self.capacity // 8  # what the crew adds at a time in the first lap
-        self.begins_with = rng.choice([0, self.few]) if first_lap else CREW * self.capacity
+        self.few = self.capacity // 8  # what the survivors add at a time in the first lap
+        self.begins_with = rng.choice([0, self.few]) if first_lap else SURVIVORS * self.capacity
 
     @contextmanager
-    def with_crew(self) -> Iterator[None]:
+    def with_survivors(self) -> Iterator[None]:
         shape = (self.width, self.rows_a_call, BATCH, self.prioritized)
-        with fleet(self.buffer, CREW, 1, *shape, guests=self.guests) as crew:
-            self.board = crew.board
-            crew.start(quota=self.begins_with // CREW)
-            crew.wait_until_idle()
-            self.crew = crew
+        with fleet(self.buffer, SURVIVORS, 1, *shape, guests=self.guests) as survivors:
+            self.board = survivors.board
+            survivors.start(quota=self.begins_with // SURVIVORS)
+            survivors.wait_until_idle()
+            self.survivors = survivors
             yield
 
     def spawn(self, explores: bool, arm: Callable[[], None]) -> Victim:
-        number = self.next_guest + (CREW if explores else 1)
+        number = self.next_guest + (SURVIVORS if explores else 1)
         self.next_guest += 1
         order = self.board.order_to_guests
         order[:] = order[0] + 1, FOR_EVER, 1
@@ -144,7 +144,7 @@ class Arena:
 
     def look(self, due: list[Due], outcome: Outcome, held: int = 0) -> int:
         """Check all rows while no process adds any and stopped ones hold up to `held`; return how many there are."""
-        with self.crew.learners_at_rest():
+        with self.survivors.learners_at_rest():
             everything = self.buffer.get_all_transitions()
             drawn = None
             if self.prioritized and len(everything["id"]):
@@ -176,10 +176,10 @@ class Arena:
         certified.read(batch, self.board.begun, outcome.findings)
 
     def burst(self, count: int) -> list[Due]:
-        """The crew adds `count` rows."""
-        before = self.board.done[:CREW].copy()
-        self.crew.start(quota=count // CREW)
-        self.crew.wait_until_idle()
+        """The survivors add `count` rows."""
+        before = self.board.done[:SURVIVORS].copy()
+        self.survivors.start(quota=count // SURVIVORS)
+        self.survivors.wait_until_idle()
         return [(i, int(n) + 1, int(self.board.done[i] - n)) for i, n in enumerate(before)]
 
 
@@ -197,7 +197,7 @@ def _fork(job: Callable[[], None]) -> int:
 
 def trial(arena: Arena, plan: Plan) -> Outcome:
     outcome = Outcome(plan)
-    with arena.crew.learners_at_rest() if plan.failpoint[0] == "B" else nullcontext():  # or they reclaim the dead
+    with arena.survivors.learners_at_rest() if plan.failpoint[0] == "B" else nullcontext():  # or they reclaim the dead
         if plan.failpoint[0] == "B":
             nth = arena.rng.randint(1, 3 if plan.first_lap else 20)
             dead = arena.spawn(True, lambda: failpoints.arm("E5", nth, signal.SIGKILL))
@@ -208,12 +208,12 @@ def trial(arena: Arena, plan: Plan) -> Outcome:
         for _ in range(3):
             arena.sample(outcome)
         if plan.first_lap:
-            arena.crew.wait_until_idle()
+            arena.survivors.wait_until_idle()
             arena.look(arena.burst(arena.few), outcome, arena.held if victim.alive else 0)
         elif not plan.alone:
-            arena.crew.wait_for_rows(arena.rows_a_call)
-            arena.crew.halt()
-        arena.crew.wait_for_samples()
+            arena.survivors.wait_for_rows(arena.rows_a_call)
+            arena.survivors.halt()
+        arena.survivors.wait_for_samples()
         arena.look([], outcome, arena.held if victim.alive else 0)
         if victim.alive:
             _while_it_is_stopped(arena, plan, victim, outcome)
@@ -231,7 +231,7 @@ def _hit(arena: Arena, plan: Plan, outcome: Outcome) -> Victim:
     by_itself = plan.failpoint != RANDOM_MOMENT
     victim = arena.spawn(plan.explores, lambda: failpoints.arm(plan.failpoint, plan.nth, deed) if by_itself else None)
     if not plan.alone:
-        arena.crew.start(*([arena.few // CREW] if plan.first_lap else []))
+        arena.survivors.start(*([arena.few // SURVIVORS] if plan.first_lap else []))
     if not by_itself:
         time.sleep(arena.rng.uniform(0, 0.003) if plan.first_lap else arena.rng.uniform(0.001, 0.01))
         os.kill(victim.pid, deed)
@@ -271,9 +271,9 @@ def _every_slot_comes_back(arena: Arena, outcome: Outcome) -> None:
         outcome.trouble.append(f"{arena.capacity - size} of {arena.capacity} slots did not come back")
     arena.look(arena.burst(arena.capacity), outcome)
     arena.sample(outcome)
-    findings = arena.crew.findings()
+    findings = arena.survivors.findings()
     if findings.faults():
-        outcome.trouble.append(f"the crew's learner has seen {findings.faults()}")
+        outcome.trouble.append(f"the survivors' learner has seen {findings.faults()}")
 
 
 def run(pipe: Any, lock: str, prioritized: bool, framed: bool, chosen: list[str], seed: int, first_lap: bool) -> None:
@@ -283,7 +283,7 @@ def run(pipe: Any, lock: str, prioritized: bool, framed: bool, chosen: list[str]
     arena = Arena(lock, prioritized, framed, rng, len(chosen), first_lap)
     pipe.send(arena.buffer.segment)
     try:
-        with arena.with_crew():
+        with arena.with_survivors():
             for failpoint in chosen:
                 plan = plan_for(lock, failpoint, rng, first_lap)
                 pipe.send(plan)

@@ -50,7 +50,7 @@ def test_a_killed_explorer_hangs_cpprb():
 
 
 class Forgetful(Arena):
-    """Its crew's last row is not in what is looked at; as if a committed one were lost."""
+    """The survivors' last row is not in what is looked at; as if a committed one were lost."""
 
     def look(self, due, *others):
         return super().look([(w, first, count + 1) for w, first, count in due], *others)
@@ -74,7 +74,7 @@ def test_a_trial_finds_a_slot_that_does_not_come_back():
 def faults_in_a_trial(kind) -> dict:
     place = kind("buffer", True, False, random.Random(1), 1)
     try:
-        with place.with_crew():
+        with place.with_survivors():
             plan = replace(plan_for("buffer", RANDOM_MOMENT, random.Random(1)), explores=True)
             outcome = arena.trial(place, plan)
             return {**outcome.findings.faults(), "trouble": " ".join(outcome.trouble)}

@@ -16,14 +16,14 @@ from adapters.base import Adapter, Columns, Spec, Step
 from adapters.behaviours import (
     BadPriority,
     BatchOverStored,
+    ImportanceWeights,
     NewRowPriority,
     References,
     Replacement,
     StaleUpdate,
-    Weights,
 )
 from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
-from adapters.peers.chainerrl_style.buffer import PrioritizedReplayBuffer, ReplayBuffer
+from adapters.peers.chainerrl_style.buffer import ChainerPrioritizedReplayBuffer, ChainerReplayBuffer
 
 
 class ChainerRLStyle(Adapter):
@@ -44,7 +44,7 @@ class ChainerRLStyle(Adapter):
         licence="MIT (the original: MIT)",
         eps=0.01,
         new_row_priority=NewRowPriority.LARGEST_UPDATE,
-        weights=Weights.OVER_BATCH,
+        weights=ImportanceWeights.OVER_BATCH,
         replacement=Replacement.WITHOUT,
         prioritized_replacement=Replacement.WITHOUT,
         stale_update=StaleUpdate.CHANGES_OTHER_ROWS,
@@ -61,8 +61,8 @@ class ChainerRLStyle(Adapter):
     def make_buffer(self, spec: Spec) -> Any:
         """The only method that the adapter of the original overrides."""
         if not spec.prioritized:
-            return ReplayBuffer(spec.capacity, seed=spec.seed)
-        return PrioritizedReplayBuffer(
+            return ChainerReplayBuffer(spec.capacity, seed=spec.seed)
+        return ChainerPrioritizedReplayBuffer(
             spec.capacity,
             alpha=spec.alpha,
             beta0=spec.beta,

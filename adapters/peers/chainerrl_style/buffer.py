@@ -200,7 +200,7 @@ class PrioritizedMemory:
         self.sampled_indices = []
 
 
-class ReplayBuffer:
+class ChainerReplayBuffer:
     """Rows of up to `num_steps` dicts. `sample` draws without replacement and returns the rows themselves."""
 
     def __init__(self, capacity: int | None = None, num_steps: int = 1, seed: int | None = None) -> None:
@@ -240,7 +240,7 @@ class ReplayBuffer:
         return [self.memory[i] for i in distinct(self._random, len(self.memory), n)]
 
 
-class PrioritizedReplayBuffer(ReplayBuffer):
+class ChainerPrioritizedReplayBuffer(ChainerReplayBuffer):
     """Priority (error + eps)^alpha; weights relative to the batch's largest; beta grows to 1 over `betasteps`."""
 
     def __init__(

@@ -30,7 +30,7 @@ from typing import ClassVar
 import numpy as np
 
 from adapters.base import Adapter, Columns, Spec, Step
-from adapters.behaviours import BadPriority, Empty, NewRowPriority, Seed, StaleUpdate, Weights
+from adapters.behaviours import BadPriority, Empty, ImportanceWeights, NewRowPriority, Seed, StaleUpdate
 from adapters.contract import Contract, Processes, Release, Returns, RowFields, Stated, no, yes
 from adapters.peers.reverb.server import TABLE, InProcessServer, ServerProcess, table_for
 
@@ -62,7 +62,7 @@ class Reverb(Adapter):
         returns_weights=False,
         batches_ahead=2 * WORKERS + 2,  # at least two per worker, plus those in transit; 5 were observed with 2 workers
         new_row_priority=NewRowPriority.FIXED,  # the user sets the priority of each item, here 1
-        weights=Weights.OVER_BATCH,
+        weights=ImportanceWeights.OVER_BATCH,
         stale_update=StaleUpdate.IGNORED,
         empty=Empty.WAITS,
         infinite_priority=BadPriority.POISONS,

@@ -24,7 +24,7 @@ ERRORS = "errors"  # file name of a server's standard error
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSettings:
     """A table's settings: the names of its `reverb.selectors` and `reverb.rate_limiters`, and their arguments."""
 
     max_size: int
@@ -36,9 +36,11 @@ class Table:
     max_times_sampled: int = 0  # no limit
 
 
-def table_for(spec: Spec) -> Table:
+def table_for(spec: Spec) -> TableSettings:
     """Return a table that works as a ring of rows: the oldest is removed first."""
-    return Table(spec.capacity, spec.fields, sampler=("Prioritized", spec.alpha) if spec.prioritized else ("Uniform",))
+    return TableSettings(
+        spec.capacity, spec.fields, sampler=("Prioritized", spec.alpha) if spec.prioritized else ("Uniform",)
+    )
 
 
 class ServerProcess:
@@ -54,7 +56,7 @@ class ServerProcess:
         forkserver.ensure_running()
         _end_forkserver_at_exit()
 
-    def __init__(self, tables: Collection[Table]) -> None:
+    def __init__(self, tables: Collection[TableSettings]) -> None:
         self._folder = tempfile.mkdtemp(prefix="replaybench-reverb-")
         self._pipe, theirs = multiprocessing.Pipe()
         context = multiprocessing.get_context("forkserver")
@@ -100,7 +102,7 @@ class InProcessServer:
     def prepare() -> None:
         """Do nothing."""
 
-    def __init__(self, tables: Collection[Table]) -> None:
+    def __init__(self, tables: Collection[TableSettings]) -> None:
         self._checkpoints = tempfile.mkdtemp(prefix="replaybench-reverb-")
         try:
             self._server = start(tables, self._checkpoints)
@@ -117,7 +119,7 @@ class InProcessServer:
         shutil.rmtree(self._checkpoints, ignore_errors=True)
 
 
-def start(tables: Collection[Table], checkpoints: str):
+def start(tables: Collection[TableSettings], checkpoints: str):
     """Start a server. The library is imported only here."""
     import reverb
     import tensorflow as tf
@@ -148,7 +150,7 @@ def start(tables: Collection[Table], checkpoints: str):
     return reverb.Server(made, checkpointer=DefaultCheckpointer(checkpoints))
 
 
-def serve(tables: Collection[Table], pipe: Connection, folder: str) -> None:
+def serve(tables: Collection[TableSettings], pipe: Connection, folder: str) -> None:
     """Serve, in a separate process, until the other end of `pipe` is closed or the parent has exited."""
     # Ctrl-C reaches the whole process group; the parent decides when to close this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adapters.base import Field, Spec, Unavailable
-from adapters.peers.reverb.server import ServerProcess, Table
+from adapters.peers.reverb.server import ServerProcess, TableSettings
 from adapters.registry import adapter_class
 
 FIELDS = {"number": Field((), "int64")}
@@ -26,15 +26,15 @@ ORDERS = {
 LONG_MS, SHORT_MS = 20_000, 300  # for what must happen, and for what must not
 
 TABLES = [
-    *(Table(10, FIELDS, f"sampler {name}", sampler=(name,)) for name in ORDERS),
-    *(Table(4, FIELDS, f"remover {name}", sampler=("Fifo",), remover=(name,)) for name in ORDERS),
-    Table(10, FIELDS, "mutated", sampler=("MaxHeap",)),
-    Table(4, FIELDS, "uniform"),
-    Table(4, FIELDS, "prioritized", sampler=("Prioritized", 1.0)),
-    Table(10, FIELDS, "min size", rate_limiter=("MinSize", 3)),
-    Table(10, FIELDS, "ratio", rate_limiter=("SampleToInsertRatio", 2.0, 2, 4.0)),
-    Table(2, FIELDS, "queue", ("Fifo",), ("Fifo",), ("Queue", 2), max_times_sampled=1),
-    Table(2, FIELDS, "stack", ("Lifo",), ("Lifo",), ("Stack", 2), max_times_sampled=1),
+    *(TableSettings(10, FIELDS, f"sampler {name}", sampler=(name,)) for name in ORDERS),
+    *(TableSettings(4, FIELDS, f"remover {name}", sampler=("Fifo",), remover=(name,)) for name in ORDERS),
+    TableSettings(10, FIELDS, "mutated", sampler=("MaxHeap",)),
+    TableSettings(4, FIELDS, "uniform"),
+    TableSettings(4, FIELDS, "prioritized", sampler=("Prioritized", 1.0)),
+    TableSettings(10, FIELDS, "min size", rate_limiter=("MinSize", 3)),
+    TableSettings(10, FIELDS, "ratio", rate_limiter=("SampleToInsertRatio", 2.0, 2, 4.0)),
+    TableSettings(2, FIELDS, "queue", ("Fifo",), ("Fifo",), ("Queue", 2), max_times_sampled=1),
+    TableSettings(2, FIELDS, "stack", ("Lifo",), ("Lifo",), ("Stack", 2), max_times_sampled=1),
 ]
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.timeout(120)]
@@ -128,7 +128,7 @@ def test_a_sampler_picks_in_its_order(client: Client, selector: str) -> None:
 def test_a_remover_picks_in_its_order_from_a_full_table(client: Client, selector: str) -> None:
     table = f"remover {selector}"
     insert_by_priority(client, table)
-    # Room is made when the new item is in already, whatever Table's docstring says: Lifo removes that one.
+    # Room is made when the new item is in already, whatever TableSettings's docstring says: Lifo removes that one.
     removed = ORDERS[selector][0]
     assert client.drained(table) == [number for number in range(5) if number != removed]
 

@@ -28,7 +28,7 @@ def test_the_segment_tree_agrees_with_plain_loops() -> None:
 
 
 def test_baselines_style_gives_the_tuple_of_columns_and_indexes() -> None:
-    buffer = baselines_style.PrioritizedReplayBuffer(8, alpha=0.6, seed=1)
+    buffer = baselines_style.BaselinesPrioritizedReplayBuffer(8, alpha=0.6, seed=1)
     for i in range(8):
         buffer.add(np.full(3, i), i, float(i), np.full(3, i + 1), i == 7)
     obs, actions, rewards, next_obs, dones, weights, idxes = buffer.sample(5, 0.4)
@@ -39,7 +39,7 @@ def test_baselines_style_gives_the_tuple_of_columns_and_indexes() -> None:
 
 
 def test_baselines_style_new_rows_get_the_largest_priority() -> None:
-    buffer = baselines_style.PrioritizedReplayBuffer(8, alpha=1.0, seed=1)
+    buffer = baselines_style.BaselinesPrioritizedReplayBuffer(8, alpha=1.0, seed=1)
     buffer.add(0, 0, 0.0, 0, False)
     buffer.update_priorities([0], [5.0])
     buffer.add(1, 1, 1.0, 1, False)
@@ -48,7 +48,7 @@ def test_baselines_style_new_rows_get_the_largest_priority() -> None:
 
 @pytest.mark.parametrize("priority", [0.0, -1.0, float("nan")])
 def test_baselines_style_refuses_a_priority_that_is_not_above_0(priority: float) -> None:
-    buffer = baselines_style.PrioritizedReplayBuffer(8, alpha=1.0)
+    buffer = baselines_style.BaselinesPrioritizedReplayBuffer(8, alpha=1.0)
     buffer.add(0, 0, 0.0, 0, False)
     with pytest.raises(ValueError, match="must be above 0"):
         buffer.update_priorities([0], [priority])
@@ -93,15 +93,15 @@ def test_the_priority_tree_follows_its_queue() -> None:
         assert sums.find(mass) == int(np.searchsorted(np.cumsum(model), mass, side="right"))
 
 
-def prioritized(capacity: int = 8, **options) -> chainerrl_style.PrioritizedReplayBuffer:
-    buffer = chainerrl_style.PrioritizedReplayBuffer(capacity, seed=1, **options)
+def prioritized(capacity: int = 8, **options) -> chainerrl_style.ChainerPrioritizedReplayBuffer:
+    buffer = chainerrl_style.ChainerPrioritizedReplayBuffer(capacity, seed=1, **options)
     for i in range(8):
         buffer.append(state=i, action=i, reward=float(i), next_state=i + 1, is_state_terminal=False)
     return buffer
 
 
 @pytest.mark.parametrize(
-    "buffer", [chainerrl_style.ReplayBuffer(8, seed=1), prioritized()], ids=["uniform", "prioritized"]
+    "buffer", [chainerrl_style.ChainerReplayBuffer(8, seed=1), prioritized()], ids=["uniform", "prioritized"]
 )
 def test_chainerrl_style_never_gives_a_row_twice(buffer) -> None:
     for i in range(8 - len(buffer)):

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from adapters import registry
 from results.record import Run
-from suites.suite import Launch, Quantity, Settings, Suite
+from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 WORKLOAD = "CartPole-v1"
 BENCHMARKS = {"stored": Quantity("rows", "higher")}
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountingSettings(Settings):
+class CountingSettings(SuiteSettings):
     rows: int
 
 

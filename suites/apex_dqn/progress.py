@@ -1,0 +1,90 @@
+"""What the processes of a training share besides transitions and weights: counters and flags."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+LONGEST_REASON = 1_000  # bytes
+ENDED = -1  # in `paused`: the explorer adds nothing more
+
+
+class Evaluation(NamedTuple):
+    """The result of one evaluation."""
+
+    seconds: float  # of the training, when the evaluation ended
+    score: float  # mean return
+    steps: int  # of the learner, when it published the evaluated weights
+
+
+def score_at(evaluations: Sequence[Evaluation], second: float) -> float:
+    """Return the score of the last evaluation that had ended by then, or of the first one. A training that has solved
+    its task has ended, and keeps its last score."""
+    ended = [each for each in evaluations if each.seconds <= second]
+    return (ended[-1] if ended else evaluations[0]).score
+
+
+class Counters:
+    """Shared counters. Each word has one writer at a time, so there is no lock that a killed process could keep.
+
+    Pauses are numbered. Explorers repeat the number of a pause once they wait, so an answer to an earlier pause is not
+    mistaken for one to the current pause.
+    """
+
+    def __init__(self, explorers: int) -> None:
+        context = multiprocessing.get_context("fork")
+        self.stop = context.RawValue(ctypes.c_bool, False)
+        self.pause = context.RawValue(ctypes.c_int64, 1)  # explorers wait until the learner is ready; 0: no pause
+        self.paused = context.RawArray(ctypes.c_int64, explorers)  # by explorer: the last pause it waited in, or ENDED
+        self.transitions = context.RawArray(ctypes.c_int64, explorers)
+        self.last_return = context.RawArray(ctypes.c_double, explorers)
+        self.steps = context.RawValue(ctypes.c_int64, 0)  # of the learner
+        self.error = context.RawValue(ctypes.c_double, 0.0)  # the mean absolute TD error of its last batch
+        self.began = context.RawValue(ctypes.c_double, time.monotonic())  # moved back by what a resumed run took before
+        self.reason = context.RawArray(
+            ctypes.c_char, LONGEST_REASON + 1
+        )  # why the learner cannot go on; empty if it can
+        # One evaluator at a time writes a few bytes at once, which is atomic: the pipe needs no lock.
+        self.evaluations, self.evaluated = context.Pipe(duplex=False)
+        self._pauses = 1
+
+    def now(self) -> float:
+        """Return the seconds of a clock that all processes share."""
+        return time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self.now() - self.began.value
+
+    def may_add(self, explorer: int, flush: Callable[[], None] = lambda: None) -> bool:
+        """In an explorer: wait while there is a pause, after a call of `flush`. Return whether it may add transitions,
+        or must end."""
+        while (number := self.pause.value) and not self.stop.value:
+            if self.paused[explorer] != number:
+                flush()
+                self.paused[explorer] = number
+            time.sleep(0.005)
+        return not self.stop.value
+
+    def all_paused(self, seconds: float) -> bool:
+        """In the learner: begin a pause. Return whether all explorers wait, after at most `seconds`."""
+        self._pauses += 1
+        self.pause.value = self._pauses
+        deadline = time.monotonic() + seconds
+        while not (paused := set(self.paused) <= {self._pauses, ENDED}) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return paused
+
+    def all_ended(self) -> bool:
+        return set(self.paused) == {ENDED}
+
+    def close(self) -> None:
+        self.evaluations.close()
+        self.evaluated.close()
+
+    def go_on(self) -> None:
+        """In the learner: end the pause."""
+        self.pause.value = 0

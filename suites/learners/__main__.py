@@ -1,5 +1,0 @@
-import sys
-
-from suites.learners.measure import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from suites.learning.measure import main
-
-sys.exit(main())

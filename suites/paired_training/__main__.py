@@ -1,0 +1,5 @@
+import sys
+
+from suites.paired_training.measure import main
+
+sys.exit(main())

@@ -1,0 +1,5 @@
+import sys
+
+from suites.solve_time.measure import main
+
+sys.exit(main())

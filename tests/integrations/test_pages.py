@@ -1,0 +1,19 @@
+"""The programs on the pages about learners run as they are printed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.integrations.pages import programs
+
+
+@pytest.mark.parametrize("program", programs("cleanrl", "own-loop", "sb3", "torchrl"))
+def test_a_program_runs(program, tmp_path):
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
