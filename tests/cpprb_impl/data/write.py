@@ -6,7 +6,7 @@ and run
     .venv/bin/python -m tests.cpprb_impl.data.write
 
 which writes what is missing. It never replaces a file, since only those of old revisions show that these can be read.
-tests/learners/data/write.py does the same for the classes that need PyTorch.
+tests/integrations/data/write.py does the same for the classes that need PyTorch.
 """
 
 from __future__ import annotations
