@@ -1,9 +1,9 @@
 """Counterpart of `cpprb.PyReplayBuffer`: the buffers that cpprb compiles, not its internals."""  # noqa: N999
 
-from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
-from cpprb_impl.reverse import ReverseReplayBuffer
-from cpprb_impl.selective import SelectiveReplayBuffer
-from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.buffers.single import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
+from cpprb_impl.strategies.reverse import ReverseReplayBuffer
+from cpprb_impl.strategies.selective import SelectiveReplayBuffer
 from cpprb_impl.training import train
 
 __all__ = [

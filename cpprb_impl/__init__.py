@@ -8,17 +8,20 @@ if "t" in sys.abiflags:
         f"install python{sys.version_info.major}.{sys.version_info.minor} without the suffix t"
     )
 
-from cpprb_impl import built  # noqa: F401 - first, since the others import the native part
+from cpprb_impl import (
+    built,  # noqa: F401 - first, since the others import the native part
+    moved,  # noqa: F401
+)
 
 # isort: split
 from cpprb_impl import HER, LaBER, PyReplayBuffer, multiprocessing, util  # noqa: F401 - as in cpprb
-from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
-from cpprb_impl.environments import create_before_add_func, create_env_dict
-from cpprb_impl.hindsight import HindsightReplayBuffer
-from cpprb_impl.large_batch import LaBERlazy, LaBERmax, LaBERmean
-from cpprb_impl.reverse import ReverseReplayBuffer
-from cpprb_impl.selective import SelectiveReplayBuffer
-from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.buffers.single import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
+from cpprb_impl.layout.spaces import create_before_add_func, create_env_dict
+from cpprb_impl.strategies.hindsight import HindsightReplayBuffer
+from cpprb_impl.strategies.large_batch import LaBERlazy, LaBERmax, LaBERmean
+from cpprb_impl.strategies.reverse import ReverseReplayBuffer
+from cpprb_impl.strategies.selective import SelectiveReplayBuffer
 from cpprb_impl.training import train
 
 __all__ = [

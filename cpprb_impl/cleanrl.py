@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cpprb_impl.stacks import StackAxis
-from cpprb_impl.step_buffer import StepBuffer, of_each_part
-from cpprb_impl.steps import WHOLE
+from cpprb_impl.integrations.step_buffer import StepBuffer, of_each_part
+from cpprb_impl.integrations.steps import WHOLE
+from cpprb_impl.layout.stacks import StackAxis
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from cpprb_impl.fields import integer
+from cpprb_impl.layout.fields import integer
 
 INDEXES = "indexes"
 SLOTS = 2  # one that is being copied, and one that is being filled

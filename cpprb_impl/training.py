@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cpprb_impl.fields import integer
-from cpprb_impl.hindsight import HindsightReplayBuffer
+from cpprb_impl.layout.fields import integer
+from cpprb_impl.strategies.hindsight import HindsightReplayBuffer
 
 Transition = Mapping[str, Any]
 

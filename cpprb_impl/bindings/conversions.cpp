@@ -266,7 +266,7 @@ Ref convert_to_user_type(PyObject* value, const Field& field, ChangeWarnings& wa
 // Converts structs, each of whose members is checked like a field of its own.
 Ref convert_structs(PyObject* value, const Field& field, ChangeWarnings& warnings) {
   const Ref members = naming(field, [&] {
-    const Ref module(checked(PyImport_ImportModule("cpprb_impl.arrays")));
+    const Ref module(checked(PyImport_ImportModule("cpprb_impl.layout.arrays")));
     return Ref(checked(PyObject_CallMethod(module.get(), "members_of", "OO", value, field.dtype.get())));
   });
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(members.get()); ++i) {

@@ -24,7 +24,7 @@ int warn_caller(const char* format, ...) {
   const Ref text(PyUnicode_FromFormatV(format, values));
   va_end(values);
   if (!text) return -1;
-  const Ref module(PyImport_ImportModule("cpprb_impl.caller"));
+  const Ref module(PyImport_ImportModule("cpprb_impl.layout.caller"));
   if (!module) return -1;
   const Ref done(PyObject_CallMethod(module.get(), "warn", "O", text.get()));
   return done ? 0 : -1;

@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 import zmq
 
-from cpprb_impl.buffers import PrioritizedReplayBuffer
+from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer
+from cpprb_impl.buffers.single import PrioritizedReplayBuffer
 from cpprb_impl.hosts import kept, wire
 from cpprb_impl.hosts.choice import CompressionChoice, LapTimes
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.hosts.wire import Reply, Request
-from cpprb_impl.row_reader import RowReader
-from cpprb_impl.shared import MPPrioritizedReplayBuffer
+from cpprb_impl.ring.row_reader import RowReader
 
 log = logging.getLogger("cpprb_impl.hosts")
 

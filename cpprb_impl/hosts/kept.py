@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cpprb_impl.shared import MPPrioritizedReplayBuffer
+from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer
 
 FOLDER = Path("/dev/shm")
 PREFIX = "/cpprb_impl-shard-"  # with the beginning by which abandoned segments are found

@@ -20,9 +20,7 @@ import numpy as np
 import zmq
 
 from cpprb_impl._native import PrioritizedRing, _indexes_of
-from cpprb_impl.arrays import array_of
-from cpprb_impl.buffers import check_exponent
-from cpprb_impl.fields import integer
+from cpprb_impl.buffers.single import check_exponent
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.choice import CompressionChoice, LapTimes
 from cpprb_impl.hosts.keys import Keys
@@ -30,6 +28,8 @@ from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.hosts.source import Batch, BatchPart, Source
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
+from cpprb_impl.layout.arrays import array_of
+from cpprb_impl.layout.fields import integer
 
 log = logging.getLogger("cpprb_impl.hosts")
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import zmq
 
+from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.strangers import Strangers, allow_connections
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
-from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 DRAWING, STORING = "drawing", "storing"
 REMEMBERED = 65_536  # explorers whose last batch is known; one that is forgotten may have repetitions stored twice

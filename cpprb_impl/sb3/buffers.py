@@ -13,11 +13,11 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her import her_replay_buffer as hindsight
 
-from cpprb_impl.fields import integer, positive_integer
+from cpprb_impl.integrations.step_buffer import StepBuffer, of_each_part
+from cpprb_impl.integrations.steps import WHOLE
+from cpprb_impl.layout.fields import integer, positive_integer
+from cpprb_impl.layout.stacks import StackAxis
 from cpprb_impl.sb3.loading import check_model
-from cpprb_impl.stacks import StackAxis
-from cpprb_impl.step_buffer import StepBuffer, of_each_part
-from cpprb_impl.steps import WHOLE
 
 # Named here, since a program may put our classes in place of these in Stable-Baselines3's modules.
 THEIRS, THEIRS_OF_PARTS = theirs.ReplayBuffer, theirs.DictReplayBuffer

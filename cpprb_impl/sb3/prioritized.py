@@ -11,11 +11,11 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.vec_env import VecNormalize
 from torch.nn import functional
 
-from cpprb_impl import steps
-from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
-from cpprb_impl.buffers import check_exponent, check_normalize
-from cpprb_impl.fields import flag
-from cpprb_impl.overrides import replaces
+from cpprb_impl.buffers.single import PrioritizedReplayBuffer as PrioritizedRing
+from cpprb_impl.buffers.single import check_exponent, check_normalize
+from cpprb_impl.integrations import steps
+from cpprb_impl.integrations.overrides import replaces
+from cpprb_impl.layout.fields import flag
 from cpprb_impl.sb3.buffers import ReplayBuffer, check_steps
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.state import held_slots
+from cpprb_impl.contents.state import held_slots
 
 from .drawn import FORMS, KINDS_OF_STEPS, Config, Steps, as_given, configs, ways_to_store
 from .model import Model, Row

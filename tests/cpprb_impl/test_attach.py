@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, ReplayBuffer, host
-from cpprb_impl.description import Description
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, ReplayBuffer
+from cpprb_impl.buffers.description import Description
+from cpprb_impl.processes import host
 
 from .rows import ENV_DICT, make_rows, stored_numbers
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cpprb_impl
-from cpprb_impl.hooks import METHODS, OPTIONS
+from cpprb_impl.ring.hooks import METHODS, OPTIONS
 
 cpprb = pytest.importorskip("cpprb")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cpprb_impl as m
-from cpprb_impl.step_buffer import StepBuffer
+from cpprb_impl.integrations.step_buffer import StepBuffer
 
 CLASSES = [m.ReplayBuffer, m.PrioritizedReplayBuffer, m.MPReplayBuffer, m.MPPrioritizedReplayBuffer]
 FIELDS = {"obs": {"shape": (2, 3)}, "rew": {}, "done": {}, "truncated": {}}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer
-from cpprb_impl.files import SavableBuffer
-from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
+from cpprb_impl.archive.npz import ABOUT, ArrayReader, ArrayWriter
+from cpprb_impl.buffers.saving import SavableBuffer
 
 from .rows import ENV_DICT, make_rows
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cpprb_impl import LaBERmean, PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer, SelectiveReplayBuffer
-from cpprb_impl.state import position_of, restore
+from cpprb_impl.contents.state import position_of, restore
 
 from .rows import ENV_DICT, make_rows
 

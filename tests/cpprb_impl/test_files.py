@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer, state
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer
+from cpprb_impl.contents import state
 
 from .rows import ENV_DICT, make_rows
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpprb_impl import HindsightReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer, state
+from cpprb_impl import HindsightReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer
+from cpprb_impl.contents import state
 
 from .test_files import saved
 

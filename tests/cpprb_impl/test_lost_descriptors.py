@@ -111,7 +111,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("watched", [True, False])
 def test_the_segment_stays_while_it_is_used(tmp_path, watched):
     """The maker's watchdog sees its pipe end, and the next process to make a segment removes those without a lock."""
-    no_shell = "" if watched else "import cpprb_impl.watchdog as w; w.SHELL = '/no/shell'\n"
+    no_shell = "" if watched else "import cpprb_impl.processes.watchdog as w; w.SHELL = '/no/shell'\n"
     command = [sys.executable, "-c", no_shell + LIVES, str(tmp_path / "users")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as maker:
         try:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.state import held_slots
+from cpprb_impl.contents.state import held_slots
 
 from .state_machine import BufferMachine
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cpprb_impl as m
-from cpprb_impl.state import _revive, position_of
+from cpprb_impl.contents.state import _revive, position_of
 
 ROWS = np.arange(10_000)
 FIELDS = {"id": {"dtype": np.int64}}
@@ -203,7 +203,7 @@ def test_a_copy_elsewhere_does_not_call_an_overridden_reseed(name, monkeypatch):
     buffer.__class__ = with_own_reseed(type(buffer))
     monkeypatch.setitem(globals(), "Own", type(buffer))
     pickled = pickle.dumps(buffer)
-    monkeypatch.setattr("cpprb_impl.own_random._IMPORT", "another process")
+    monkeypatch.setattr("cpprb_impl.ring.own_random._IMPORT", "another process")
     again = pickle.loads(pickled)
     assert drawn(name, again) != drawn(name, buffer)
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, host
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.processes import host
 
 from .jobs import wait_until
 from .rows import ENV_DICT, make_rows, numbers_of, stored_numbers, torn_rows

@@ -109,7 +109,7 @@ def test_the_name_goes_at_the_interpreters_end():
 
 def test_a_killed_makers_segment_goes_when_the_next_is_made():
     """Where there is no shell to remove it at once; which is also the control of the tests in test_watchdog.py."""
-    no_shell = "import cpprb_impl.watchdog as w; w.SHELL = '/no/shell'; "
+    no_shell = "import cpprb_impl.processes.watchdog as w; w.SHELL = '/no/shell'; "
     done = run(no_shell + MAKE + f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})")
     assert done.returncode == -signal.SIGKILL and not done.stderr
     assert exists(done.stdout)

@@ -9,7 +9,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, state
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl.contents import state
 
 from .rows import ENV_DICT, make_rows
 from .test_files import loaded, same, saved
@@ -197,7 +198,7 @@ def test_saving_while_a_row_is_overwritten_says_what_changed(adds, error, monkey
             buffer.add(**make_rows(50, 1))
         buffer.get([8])
 
-    monkeypatch.setattr("cpprb_impl.file_format.write_columns", overwritten)
+    monkeypatch.setattr("cpprb_impl.contents.file_format.write_columns", overwritten)
     with closing(buffer), pytest.raises(error):
         buffer.save_transitions(io.BytesIO())
 

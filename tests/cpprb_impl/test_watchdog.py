@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from cpprb_impl import MPReplayBuffer, watchdog
+from cpprb_impl import MPReplayBuffer
+from cpprb_impl.processes import watchdog
 
 from .jobs import wait_until
 

@@ -16,13 +16,13 @@ import pytest
 import zmq
 from cramjam import lz4
 
+from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.choice import CompressionChoice
 from cpprb_impl.hosts.explorer import RemoteExplorer
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.server import DRAWING, Drawer, ServerSettings, bound, serve
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
-from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 FIELDS = {"id": {"dtype": np.int64}, "noise": {"shape": 20}, "image": {"shape": (30, 30), "dtype": np.uint8}}
 ROWS = 500

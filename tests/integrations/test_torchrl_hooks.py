@@ -13,8 +13,8 @@ from torchrl.data import LazyTensorStorage
 from torchrl.data import TensorDictPrioritizedReplayBuffer as TheirPrioritized
 from torchrl.data import TensorDictReplayBuffer as Theirs
 
+from cpprb_impl.integrations.torchrl_names import METHODS, OPTIONS
 from cpprb_impl.torchrl import TensorDictPrioritizedReplayBuffer, TensorDictReplayBuffer
-from cpprb_impl.torchrl_names import METHODS, OPTIONS
 
 THEIRS = {"uniform": Theirs, "prioritized": TheirPrioritized}
 OURS = {"uniform": TensorDictReplayBuffer, "prioritized": TensorDictPrioritizedReplayBuffer}

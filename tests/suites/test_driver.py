@@ -176,7 +176,7 @@ def raised(code: str, file: Path) -> BaseException:
         ("adapters/checks.py", "from adapters.base import WrongAnswer; raise WrongAnswer('torn')", "wrong"),
         (REVERB, "from adapters.base import Unavailable; raise Unavailable('no wheel')", "skipped"),
         (REVERB, "raise NotImplementedError('one reward a row')", "skipped"),
-        ("cpprb_impl/buffers.py", "raise NotImplementedError('not yet')", "failed"),
+        ("cpprb_impl/buffers/single.py", "raise NotImplementedError('not yet')", "failed"),
         (".venv/lib/python3.11/site-packages/reverb/client.py", "raise NotImplementedError('not yet')", "failed"),
     ],
 )

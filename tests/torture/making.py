@@ -20,9 +20,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from cpprb_impl import watchdog
-from cpprb_impl.host import this_host
-from cpprb_impl.shared import _find
+from cpprb_impl.buffers.shared import _find
+from cpprb_impl.processes import watchdog
+from cpprb_impl.processes.host import this_host
 
 from . import failpoints
 from .certified import FRAMED, NARROW, ids

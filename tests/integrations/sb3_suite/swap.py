@@ -9,7 +9,7 @@ from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common import buffers as theirs
 
 from cpprb_impl import sb3
-from cpprb_impl.step_buffer import StepBuffer
+from cpprb_impl.integrations.step_buffer import StepBuffer
 
 REPLACED = {
     theirs.ReplayBuffer: sb3.ReplayBuffer,

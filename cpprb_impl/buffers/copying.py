@@ -1,0 +1,49 @@
+"""Copies and pickles of single-process buffers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from cpprb_impl.contents.pieces import Filling, PickledRows
+from cpprb_impl.layout.fields import NativeField
+from cpprb_impl.ring.base import BufferBase
+from cpprb_impl.ring.hooks import refuse_overridden
+from cpprb_impl.ring.own_random import this_task
+
+
+class CopyableBuffer(BufferBase):
+    """A buffer that can be copied, deep-copied and pickled.
+
+    A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
+    original would draw next; but in another process, or another task of Ray, it draws numbers of its own, seeded by the
+    operating system, so that workers do not draw the same batches. After that, the two are independent. `__init__` is
+    not called for a copy. Its attributes are copies, made with `__getstate__` and `__setstate__` if a subclass defines
+    them, and every copy has its own `_parts`.
+    """
+
+    _recipe: tuple[int, list[NativeField], dict[str, Any]]
+
+    def _make(self, capacity: int, fields: list[NativeField], *, seed: int | None = None, **options: Any) -> None:
+        """Create the native ring, and remember its arguments for copies."""
+        refuse_overridden(type(self))
+        super().__init__(capacity, fields, seed=seed, **options)
+        self._recipe = (capacity, fields, options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._recipe[2].get("mmap_prefix") is not None:
+            raise TypeError(
+                "a buffer with mmap_prefix cannot be copied, since its data is in files; use save_transitions"
+            )
+        # Copy the attributes, whatever their type, because the copy must not share their contents.
+        parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
+        return _finished, (PickledRows(self, self._recipe, parts), this_task()), self.__getstate__()
+
+
+def _finished(source: Filling | PickledRows, task: tuple[str, int, str | None]) -> BufferBase:
+    """Return the copy of a buffer: one that was filled, or a new one with the rows of the original."""
+    filling = source if isinstance(source, Filling) else source.copied(source.parts())
+    buffer = filling.finish()
+    if task != this_task():
+        buffer._reseed(None)  # not `reseed`, which a subclass may override: it has no attributes yet
+    return buffer

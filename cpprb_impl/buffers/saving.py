@@ -1,0 +1,167 @@
+"""Saving and loading transitions, so that training resumes exactly where it stopped."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, cast
+
+from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.archive.npz import as_value_errors
+from cpprb_impl.contents import file_format
+from cpprb_impl.contents.state import add_columns, restore, set_leaves, waiting_steps
+from cpprb_impl.ring.base import BufferBase
+
+File = str | os.PathLike[str] | IO[bytes]
+
+
+class SavableBuffer(BufferBase):
+    """A buffer that can be saved to a file, and loaded from one."""
+
+    def save_transitions(self, file: File, *, safe: bool = True) -> None:
+        """Write every transition with its priority, and the other state needed to resume training exactly.
+
+        No other process may add to a shared buffer meanwhile, or update its priorities. Its file contains the random
+        state, the pending n-step transitions and, with `autoreset`, which environments are about to reset, of this
+        process only, and frames that transitions share are written with each of them.
+
+        Parameters
+        ----------
+        file : str, path or binary file object
+            ".npz" is appended to a path that does not end with it. An existing file is replaced only after the new one
+            has been written completely.
+        safe : bool
+            Accepted for compatibility with cpprb, but ignored: every file is safe to load.
+
+        Raises
+        ------
+        ValueError
+            If a field holds Python objects, which would have to be pickled.
+        RuntimeError
+            If another thread or process adds to the buffer meanwhile.
+        OSError
+            If the file cannot be written. If any exception is raised, an existing file at the path is unchanged.
+        """
+        with _opened_to_write(file) as stream:
+            file_format.write(self, stream)
+
+    def load_transitions(self, file: File) -> None:
+        """Append the transitions of a file, oldest first, with their priorities.
+
+        If this buffer is empty and has the same size, `alpha` and `eps` as the saved one, it takes over its exact
+        state: slots, priorities, episode, random numbers and, except for shared buffers, the samples that
+        `check_for_update` remembers. Otherwise the transitions are appended to those present; if there are too many,
+        only the newest are loaded. Priorities are converted to this buffer's `alpha` and `eps`. No other process may
+        use a shared buffer meanwhile. If a process had died while writing to the saved buffer, transitions move to the
+        slots of those that it lost.
+
+        Parameters
+        ----------
+        file : str, path or binary file object
+            A file of this library or of cpprb 11. It need not be trusted, since no code in it is run.
+
+        Raises
+        ------
+        ValueError
+            If the file was truncated or changed, has another version, or comes from a buffer with other fields or
+            another `Nstep`. The message names the file; the buffer is unchanged.
+        RuntimeError
+            If another process added to the buffer meanwhile, or changed the file. A buffer that was empty is then
+            cleared; otherwise the transitions loaded so far stay, with the default priority.
+        OSError
+            If the file does not exist or cannot be read.
+
+        Notes
+        -----
+        The file is checked as a whole, and then read again, a few rows at a time. A file of cpprb is held in memory.
+        """
+        with _opened_to_read(file) as stream:
+            contents = self._contents_of(stream)
+            is_empty = self._is_empty()
+            try:
+                if contents.position is not None and is_empty:
+                    restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.waiting)
+                    vars(self).update(contents.attributes)
+                else:
+                    self._append(contents, 0, contents.rows)
+            except BaseException:  # Ctrl-C, out of memory, a file that was changed, or another process that adds
+                if is_empty:
+                    self.clear()
+                raise
+
+    def _load_part(self, stream: IO[bytes], part: int, parts: int) -> None:
+        """Append one of several equal parts of a file. Raises what `load_transitions` raises."""
+        contents = self._contents_of(stream)
+        first, end = (contents.rows * each // parts for each in (part, part + 1))
+        self._append(contents, first, end)
+
+    def _contents_of(self, stream: IO[bytes]) -> file_format.Contents:
+        with as_value_errors(_name_of(stream)):
+            contents = file_format.read(self, stream)
+            kept = min(contents.rows, self.get_buffer_size())
+            # An equal buffer may have rows of only some environments, and a shared one any number of rows.
+            if kept % self.n_envs and contents.position is None and not self.segment:
+                raise ValueError(f"the number of rows must be a multiple of n_envs={self.n_envs}, got {kept}")
+            return contents
+
+    def _append(self, contents: file_format.Contents, first: int, end: int) -> None:
+        """Append the rows first .. end - 1 of a file."""
+        episode_len = self.get_current_episode_len()
+        first = max(first, end - self.get_buffer_size())  # older ones would be overwritten at once
+        rows = end - first
+        add_columns(self, contents.columns, first, end)
+        if rows and contents.leaves is not None:
+            set_leaves(self, contents.leaves, first, end)
+        if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
+            self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
+        self._set_episode_len(episode_len)  # the current episode is not that of the file
+
+    def _is_empty(self) -> bool:
+        """Return whether the buffer has neither stored nor pending transitions."""
+        steps = waiting_steps(self)
+        return not (self.get_stored_size() or self.get_current_episode_len() or (steps and len(steps["done"])))
+
+
+@contextmanager
+def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
+    """Yield `file` itself or, for a path, a new file next to it that replaces it at the end."""
+    if hasattr(file, "write"):
+        yield cast(IO[bytes], file)
+        return
+    path = os.fsdecode(cast(str, file))
+    path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
+    beside = f"{path}.{secrets.token_hex(8)}.tmp"
+    try:
+        with open(beside, "xb") as stream:
+            if os.path.exists(path):  # users who could not read it must not be able to read this one
+                shutil.copymode(path, beside)
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.exists(beside):
+            os.remove(beside)
+        raise
+
+
+def _name_of(stream: IO[bytes]) -> str:
+    """Return the name of the file for error messages."""
+    name = getattr(stream, "name", None)
+    return os.fsdecode(name) if isinstance(name, (str, bytes)) else "the file"
+
+
+@contextmanager
+def _opened_to_read(file: File) -> Iterator[IO[bytes]]:
+    """Yield `file` itself, or the opened file at a path, which may lack its ".npz"."""
+    if hasattr(file, "read"):
+        yield cast(IO[bytes], file)
+        return
+    path = os.fsdecode(cast(str, file))
+    if not os.path.exists(path) and os.path.exists(f"{path}.npz"):
+        path = f"{path}.npz"
+    with open(path, "rb") as stream:
+        yield stream

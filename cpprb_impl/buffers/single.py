@@ -1,0 +1,416 @@
+"""Buffers for a single process: a thin Python layer over the native rings.
+
+`add`, `sample`, `update_priorities` and the size methods are the native methods themselves, since a Python
+wrapper would cost more than the call. Only for fields of Python objects do `add` and sampled batches pass
+through Python.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.buffers.autoreset import Autoreset, AutoresetBuffer
+from cpprb_impl.buffers.copying import CopyableBuffer
+from cpprb_impl.layout.fields import (
+    NativeField,
+    field_names,
+    flag,
+    integer,
+    is_compressed,
+    native_fields,
+    next_fields,
+    parse_seed,
+    parse_size,
+    path_prefix,
+    stack_axes,
+)
+from cpprb_impl.layout.free_memory import warn_if_too_large
+from cpprb_impl.layout.siblings import ignore_siblings
+from cpprb_impl.ring.base import BufferBase
+from cpprb_impl.ring.nstep import NstepWindow, read_options
+from cpprb_impl.ring.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
+from cpprb_impl.ring.order import OrderOfObjects, harm_of, watch_order
+from cpprb_impl.ring.row_reader import RowReader
+
+EnvDict = Mapping[str, Mapping[str, Any]]
+Names = str | Sequence[str] | None
+Stacks = Names | Mapping[str, int]
+
+
+OF_PRIORITIES = ("alpha", "eps", "normalize", "check_for_update")
+OF_SAMPLE = ("weights", "indexes")  # columns that prioritized samples have besides the fields
+BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
+
+
+def check_exponent(name: str, value: float) -> float:
+    """Return `value` as a float. Raises TypeError or ValueError naming it unless it is finite and not negative."""
+    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be finite and not negative, got {value!r}") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name} must be finite and not negative, got {number!r}")
+    return number
+
+
+def check_normalize(normalize: str | None) -> str | None:
+    """Return `normalize`, what importance weights are divided by. Raises ValueError unless it is one of the options."""
+    if normalize is not None and not (isinstance(normalize, str) and normalize in ("buffer", "batch")):
+        raise ValueError(f"normalize must be 'buffer', 'batch' or None, got {normalize!r}")
+    return normalize
+
+
+class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
+    """Ring of transitions, sampled uniformly with replacement.
+
+    Threads may share a buffer. A forked child gets its own copy. If another thread of the parent was inside a call at
+    the time of the fork, the copy contains either all of that call's rows or none.
+
+    Parameters
+    ----------
+    size : int
+        Capacity in transitions; a float is truncated. When the buffer is full, the oldest transition is overwritten.
+    env_dict : dict of dict
+        "shape" (int or sequence, default 1) and "dtype" of each field of a transition. With dtype object, a field holds
+        references to Python objects until they are overwritten; this is slower, and not possible in shared buffers.
+    next_of : str or sequence of str, optional
+        For each field x named here, `add` also takes next_x, and samples contain it. If one transition's next_x equals
+        the x of the following transition, it is stored only once.
+    stack_compress : str, sequence of str or mapping of str to int, optional
+        Fields whose last axis is a sliding window of frames, newest last; a mapping gives any other axis, such as 0.
+        A value that advances by fewer frames than it has adds only the new ones; the channels of a colour image are
+        such frames. Both `next_of` and `stack_compress` compare the data, so samples always contain what was added,
+        whether or not `on_episode_end` is called.
+    default_dtype : numpy dtype, optional
+        Dtype of fields that do not specify one. Default float32.
+    mmap_prefix : str or path, optional
+        Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Existing files with these
+        names are replaced, and the files remain after the buffer is gone. A forked child can read them, but its `add`
+        raises RuntimeError. Frames of `next_of` and `stack_compress` fields are kept in the files too; frame numbers
+        and priorities stay in memory. Two buffers that are created at the same time with the same prefix never share a
+        file, but either one's file may end up under each name. Disk space is reserved when the buffer is created, or,
+        for frames, as they are stored. Address space is reserved for the largest size that a file can reach, in one
+        mapping. For frames, that is twice the size of rows that share no frames: 100 GB of Atari frames with both
+        options reserve 1.6 TB of the 128 TB available to a process. A limit on address space (ulimit -v) must allow for
+        that.
+    Nstep : dict, optional
+        Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
+        last of the N steps (str or sequence of str); "gamma" is the discount (default 0.99). The field "done" is
+        required. `add` then returns None until a transition is complete. Call `on_episode_end` at the end of every
+        episode: it completes the pending transitions. A transition ends at its first step that is done: later rewards
+        are not counted, next_* is taken from that step, and done is 1. "truncated" may name a field that marks the
+        last step of an episode that was cut off: a transition ends there as well, with done 0. "discount" may name a
+        field of floating dtype, which `add` does not take: it becomes gamma^n for the n steps that were summed, with
+        which a learner multiplies the value of next_*.
+    compress : "lz4", optional
+        Compress each frame of the fields in `stack_compress` with LZ4; not with `mmap_prefix`. Samples contain the same
+        values, but take longer.
+    n_envs : int
+        The number of environments whose steps are added together: each call of `add` has a row of each in turn, or
+        several such groups. Each environment has its own n-step window, and shares frames with its own steps only.
+        With "truncated", `on_episode_end` is not needed. `size` must be a multiple. `add(env_ids=...)` adds rows of
+        only some of them: numbers (rows,), or a mask (n_envs,) of bools.
+    autoreset : "next_step", optional
+        How the vector environment begins new episodes, if `add` gets all of its steps: with Gymnasium's
+        AutoresetMode.NEXT_STEP, the step after the end of an episode only resets the environment. It is left out. The
+        ends are those of the fields "done", "terminated", "truncated" and Nstep's "truncated". `add` is slower.
+    seed : int, optional
+        From 0 to 2**64 - 1; makes sampling reproducible. By default, the seed comes from the operating system, and
+        every forked child gets a new one.
+    **others
+        Options of cpprb's other classes are ignored with a warning, since programs pass one dict to several classes.
+
+    Raises
+    ------
+    TypeError, OverflowError, ValueError, KeyError
+        If a size, field or option is invalid.
+    MemoryError, OSError
+        If the operating system refuses the address space or the files.
+    RuntimeError
+        If `compress` is given, but the system has no LZ4 library.
+
+    Warns
+    -----
+    UserWarning
+        If the full buffer would exceed the machine's memory or the limit of its control group, or, with `mmap_prefix`,
+        the free disk space. Memory is allocated as rows are added. From `add`, once, if none of the first 32 steps
+        begins where the one before ended, although an option relies on the order of steps; or if each episode of
+        several environments begins where the one before ended (Gymnasium's NEXT_STEP without `autoreset`).
+    """
+
+    # These attributes are used only for fields of Python objects.
+    _window: NstepWindow | None = None
+    _objects: ObjectColumns | None = None
+    _parts = (*AutoresetBuffer._parts, "_window", "_objects", "_order")
+
+    def __init__(
+        self,
+        size: int,
+        env_dict: EnvDict | None = None,
+        *,
+        next_of: Names = None,
+        stack_compress: Stacks = None,
+        compress: str | None = None,
+        default_dtype: Any = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        n_envs: int = 1,
+        autoreset: str | None = None,
+        mmap_prefix: str | PathLike[str] | None = None,
+        seed: int | None = None,
+        **others: Any,
+    ) -> None:
+        ignore_siblings(type(self).__name__, others)
+        fields = native_fields(env_dict, default_dtype)
+        self._build(
+            size,
+            fields,
+            next_of,
+            stack_compress,
+            Nstep,
+            mmap_prefix,
+            compress=compress,
+            n_envs=n_envs,
+            autoreset=autoreset,
+            seed=seed,
+        )
+
+    def _build(
+        self,
+        size: int,
+        fields: list[NativeField],
+        next_of: Names,
+        stack_compress: Stacks,
+        nstep: Mapping[str, Any] | None,
+        mmap_prefix: str | PathLike[str] | None,
+        *,
+        compress: str | None = None,
+        n_envs: int = 1,
+        autoreset: str | None = None,
+        seed: int | None,
+        **prioritized: Any,
+    ) -> None:
+        """Create the native ring and, for fields of Python objects, what reads and stores them."""
+        capacity, prefix = parse_size(size), path_prefix(mmap_prefix)
+        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress, fields)
+        objects, declared = object_shapes(fields), list(following)
+        # The next_* of an n-step transition comes from N rows later or from the episode's end, and for objects the ring
+        # has no bytes to compare. In both cases next_* is stored like any other field.
+        own = [name for name in following if nstep or name in objects]
+        fields += next_fields(fields, own)
+        stacked |= {f"next_{name}": stacked[name] for name in own if name in stacked}
+        following = [name for name in following if name not in own]
+        known = {f"next_{name}" for name in following}
+        fields = [field for field in fields if field[0] not in known]
+        given = fields + next_fields(fields, following)
+        steps = read_options(nstep, given) if nstep else None
+        environments = integer("n_envs", n_envs)
+        compressed = is_compressed(compress, stacked, prefix)
+        warn_if_too_large(capacity, fields, stacked, compressed=compressed, prefix=prefix)
+        if objects:
+            if environments != 1 or (steps and {"truncated", "discount"} & steps.keys()):
+                raise ValueError(
+                    "n_envs, and Nstep's truncated and discount, need a buffer without fields of Python objects"
+                )
+            refuse_objects(objects, stacked, prefix)
+            if autoreset is not None:
+                raise ValueError("autoreset needs a buffer without fields of Python objects")
+            self._objects = ObjectColumns(fields, capacity)
+            if steps is None:
+                self._read = RowReader(given, prioritized or None)
+            else:
+                self._window = NstepWindow(steps, given, prioritized or None)
+        if autoreset is not None:
+            self._autoreset = Autoreset(autoreset, given, steps, environments)
+        self._make(
+            capacity,
+            without_objects(fields),
+            next_of=following,
+            stack_compress=stacked,
+            mmap_prefix=prefix,
+            seed=parse_seed(seed),
+            nstep=None if objects else steps,
+            n_envs=environments,
+            compressed=compressed,
+            add_through_python=bool(objects) or autoreset is not None,
+            batch_through_python=bool(objects) or self._encodes(),
+            **prioritized,
+        )
+        harm = harm_of(steps, declared, stacked)
+        if objects:
+            self._order = OrderOfObjects(given, steps, harm)
+        else:
+            watch_order(self, given, steps, harm, starts=autoreset is None and environments != 1)
+
+    def _add_through(self, **rows: Any) -> int | None:
+        """Implement `add` for buffers with fields of Python objects, and with autoreset."""
+        if self._autoreset is not None:
+            return super()._add_through(**rows)
+        if self._window is None:
+            assert self._read is not None and self._order is not None
+            columns = self._read(rows)
+            self._order.look(columns)
+            return self._add_read(**columns)
+        return self._window.push(rows, self)
+
+    def _add_read(self, **rows: np.ndarray) -> int:
+        """Store rows that were read by a `RowReader`."""
+        assert self._objects is not None
+        return self._objects.add(rows, self)
+
+    def _batch_through(self, batch: dict[str, np.ndarray], indexes: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Return what the caller of a method receives for `batch`, of which a sample has `indexes`."""
+        if indexes is None or not self._encodes():
+            return batch if self._objects is None else self._objects.fill(batch)
+        encoded = self._encode_sample(indexes)
+        for name in OF_SAMPLE if isinstance(self, PrioritizedRing) else ():
+            if name in batch:
+                encoded[name] = batch[name]
+        return encoded
+
+    @classmethod
+    def _encodes(cls) -> bool:
+        """Return whether a subclass overrides `_encode_sample`, through which its samples then go."""
+        return cls._encode_sample is not BufferBase._encode_sample
+
+    def on_episode_end(self) -> None:
+        """Mark the end of an episode. Pending n-step transitions are completed with the steps that are available."""
+        if self._window is not None:
+            self._window.flush(self)
+        if self._order is not None:
+            self._order.forget()
+        super().on_episode_end()
+
+    def clear(self) -> None:
+        """Remove every transition, including pending n-step transitions.
+
+        With `autoreset`, the next step of an environment whose episode has just ended is still left out: also its first
+        step if the program resets the environments as well.
+        """
+        if self._objects is None:
+            super().clear()
+        else:
+            self._objects.clear(super().clear)
+        if self._window is not None:
+            self._window.clear()
+        if self._order is not None:
+            self._order.forget()
+
+    def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
+        """Return whether N-step transitions are stored."""
+        return super().is_Nstep() or self._window is not None
+
+    def _options(self) -> Mapping[str, Any]:
+        options: Mapping[str, Any] = self._recipe[2]
+        return options
+
+    def _steps(self) -> Mapping[str, Any] | None:
+        steps: Mapping[str, Any] | None = self._options()["nstep"]
+        if self._window is not None:
+            return self._window.options
+        # Pending steps of several environments come in turn, so that another number of them cannot continue with them.
+        return steps if steps is None or self.n_envs == 1 else {**steps, "n_envs": self.n_envs}
+
+
+class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
+    """Proportional prioritized replay (Schaul et al. 2015).
+
+    Transition i is drawn with probability P(i) = (p_i + eps)^alpha / sum. `sample` also returns importance weights, and
+    the indexes to pass to `update_priorities`. `add(priorities=...)` sets the priorities of new transitions: an array
+    (rows,). The default is the largest priority of any stored transition, but at least 1.
+
+    Parameters
+    ----------
+    size, env_dict, next_of, stack_compress, compress, default_dtype, Nstep, n_envs, autoreset, mmap_prefix, seed
+        As for `ReplayBuffer`. An n-step transition gets the priority with which its first step was added.
+    alpha : float
+        Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
+    eps : float
+        Added to each priority, so that none is 0. Must not be negative. It bounds the smallest priority: with
+        `normalize="buffer"`, a tiny one makes almost every weight tiny once a single TD error is 0.
+    normalize : {"buffer", "batch", None}
+        What the importance weights (N P(i))^-beta are divided by, for N stored transitions: the largest weight of any
+        stored transition, as in cpprb, which is the same in each batch, but small weights then mean small gradients;
+        the largest weight of the batch, as Schaul et al. did; or nothing (their mean is then about 1, and single ones
+        may be much larger).
+    check_for_update : bool
+        If true, `update_priorities` skips transitions that have overwritten those that were sampled, as in
+        `MPPrioritizedReplayBuffer`: the array "indexes" of a sample, or a copy of it, identifies the sampled
+        transitions until 16 more samples have been drawn, so that a learner may draw batches ahead. A part of such
+        an array, or several of them in one, changes a transition only if each of the 16 newest samples that contains
+        its index contains that transition. An index in none of these refers to the transition that was stored at the
+        last `sample`.
+    **others
+        As for `ReplayBuffer`.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        env_dict: EnvDict | None = None,
+        *,
+        alpha: float = 0.6,
+        eps: float = 1e-4,
+        normalize: str | None = "buffer",
+        check_for_update: bool = False,
+        next_of: Names = None,
+        stack_compress: Stacks = None,
+        compress: str | None = None,
+        default_dtype: Any = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        n_envs: int = 1,
+        autoreset: str | None = None,
+        mmap_prefix: str | PathLike[str] | None = None,
+        seed: int | None = None,
+        **others: Any,
+    ) -> None:
+        ignore_siblings(type(self).__name__, others)
+        self._build(
+            size,
+            native_fields(env_dict, default_dtype),
+            next_of,
+            stack_compress,
+            Nstep,
+            mmap_prefix,
+            compress=compress,
+            n_envs=n_envs,
+            autoreset=autoreset,
+            seed=seed,
+            alpha=check_exponent("alpha", alpha),
+            eps=check_exponent("eps", eps),
+            normalize=check_normalize(normalize),
+            check_for_update=flag("check_for_update", check_for_update),
+        )
+
+    def _add_read(self, **rows: np.ndarray) -> int:
+        given = rows["priorities"]
+        rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
+        return super()._add_read(**rows)
+
+
+def create_buffer(
+    size: int, env_dict: EnvDict | None = None, *, prioritized: bool = False, **options: Any
+) -> ReplayBuffer:
+    """Return a `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
+
+    `size`, `env_dict` and the options are those of the returned class. Options that concern priorities (alpha, eps,
+    normalize, check_for_update) are accepted in either case. obs_dim, obs_shape, act_dim, rew_dim and
+    is_discrete_action, which cpprb used before `env_dict`, only cause a DeprecationWarning; as in cpprb 11, they are
+    otherwise ignored.
+    """
+    if old := [name for name in BEFORE_ENV_DICT if name in options]:
+        text = f"create_buffer: {', '.join(old)} have no effect, as in cpprb; describe the fields in env_dict"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        options = {name: value for name, value in options.items() if name not in old}
+    if flag("prioritized", prioritized):
+        return PrioritizedReplayBuffer(size, env_dict, **options)
+    return ReplayBuffer(size, env_dict, **{name: value for name, value in options.items() if name not in OF_PRIORITIES})

@@ -1,0 +1,1 @@
+"""The rows of a buffer as arrays: for copies, pickles and files."""

@@ -1,0 +1,238 @@
+"""Read and write a buffer's file: version 1 of this library's format. It can also read cpprb's files.
+
+A file is an archive of arrays (npz.py). Its members, in this order:
+
+column_0, column_1, ...
+    For each field, the transitions' values, oldest first, (rows, *shape). A dtype that .npy cannot name is kept as
+    raw bytes. For fields of `next_of` and `stack_compress`, the column instead holds the frames that the values share,
+    (frames, *frame_shape), and column_0_first_0, column_0_first_1, ... hold the number of each value's first frame,
+    int64 (rows,). There is one such member for each field that uses these frames.
+leaves
+    For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
+own_0, own_1, ...
+    Further state of the buffer's class, such as the pending steps of n-step transitions, and the samples that
+    `check_for_update` remembers.
+about.json
+    "format", "version", "rows"; "columns": for each column its "names", "kind" ("rows" or "frames"), "dtype" and, for
+    frames, "stack" (how many frames form a value; null if each frame is a value) and "axis" (the axis of a value along
+    which they lie, if it is not the last one); "Nstep" (null if not used); "options": "size", and "alpha" and "eps" if
+    there are priorities; "position": "next_index", "episode_len", "unseen" (rows written since the last sample),
+    "random" (the generator's state) and "max_priority";
+    "own": the names of the own_* members; and the "checksum" over all members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+
+from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.archive.json_object import JsonObject
+from cpprb_impl.archive.npz import ABOUT, ArrayReader, ArrayWriter, StoredArray
+from cpprb_impl.contents import from_cpprb
+from cpprb_impl.contents.columns import fitting, plain, read_columns, write_columns
+from cpprb_impl.contents.state import (
+    NUMBERS,
+    Columns,
+    HeldSlots,
+    Leaves,
+    kinds_of,
+    position_of,
+    row_bytes,
+    waiting_steps,
+)
+from cpprb_impl.ring.base import BufferBase
+from cpprb_impl.ring.nstep import fitting_steps
+
+FORMAT, VERSION = "cpprb_impl transitions", 1
+WAITING = "waiting "  # prefix of the name of a column of pending steps
+SAMPLES = "remembered samples"
+
+
+@dataclass
+class Contents:
+    """The contents of a file, checked against the buffer that reads it. The file must stay open."""
+
+    columns: Columns  # oldest first
+    rows: int
+    leaves: Leaves | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
+    max_priority: float | None = None
+    # The state of the saved buffer, and attributes of its class; None if this buffer cannot adopt it.
+    position: dict[str, Any] | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    waiting: dict[str, np.ndarray] = field(default_factory=dict)  # the pending steps of the saved buffer
+
+
+def write(buffer: BufferBase, stream: IO[bytes]) -> None:
+    """Write the buffer's file. Raises ValueError for Python objects, RuntimeError if the buffer changes meanwhile."""
+    kinds = kinds_of(buffer)
+    for name, (dtype, _) in kinds.items():
+        if dtype.hasobject:
+            raise ValueError(
+                f"{name}: Python objects cannot be saved, because loading them would mean trusting a pickle"
+            )
+    with ArrayWriter(stream) as writer:
+        with _unchanged(buffer):
+            slots, position = HeldSlots(buffer), position_of(buffer)
+            own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
+            if len(samples := position.pop("samples", ())):
+                own[SAMPLES] = samples
+            columns = write_columns(writer, buffer, slots, kinds)
+            if isinstance(buffer, PrioritizedRing):
+                pieces = map(buffer._get_leaves, slots.pieces(NUMBERS))
+                writer.write("leaves", np.dtype(np.float32), (len(slots),), pieces)
+            for number, array in enumerate(own.values()):
+                writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
+        writer.finish(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "rows": len(slots),
+                "columns": columns,
+                "Nstep": buffer._steps(),
+                "options": _options(buffer),
+                "position": {**position, "random": list(position["random"])},
+                "own": list(own),
+            }
+        )
+
+
+@contextmanager
+def _unchanged(buffer: BufferBase) -> Iterator[None]:
+    """Raise RuntimeError if rows are added meanwhile."""
+    head = buffer._get_head()
+    try:
+        yield
+    except IndexError:  # a row that was stored is being overwritten
+        if buffer._get_head() == head:
+            raise
+    if buffer._get_head() != head:
+        raise RuntimeError("another thread or process changed the buffer while it was saved")
+
+
+def read(buffer: BufferBase, stream: IO[bytes]) -> Contents:
+    """Return the contents of the file in `stream` for `buffer`, which is not changed. Raises ValueError if invalid."""
+    reader = ArrayReader(stream)
+    return _read_own(buffer, reader) if ABOUT in reader.members else _read_cpprb(buffer, reader)
+
+
+def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
+    about = reader.read_about()
+    if about.get("format") != FORMAT:
+        raise ValueError(f"the file must be of the format {FORMAT!r}")
+    if about.get("version") != VERSION:
+        raise ValueError(f"the file must have format version {VERSION}, got version {str(about.get('version'))[:20]}")
+    header = JsonObject(about, ABOUT)
+    rows, options, position = header.integer("rows"), header.object("options"), header.object("position")
+    columns, dtypes = read_columns(reader, header.objects("columns"), rows)
+    leaves = reader.scan("leaves") if "max_priority" in position else None
+    own = {name: reader.read(f"own_{number}") for number, name in enumerate(header.strings("own"))}
+    reader.check(about)
+
+    contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
+    if about.get("Nstep") != buffer._steps():
+        raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
+    samples = own.pop(SAMPLES, np.empty(0, np.int64))
+    state: dict[str, Any] = {
+        "next_index": position.integer("next_index", most=options.integer("size", least=max(rows, 1)) - 1),
+        "episode_len": position.integer("episode_len"),
+        "unseen": position.integer("unseen"),
+        "random": position.integers("random", 4, 2**64 - 1),
+        "samples": samples,
+    }
+    if samples.dtype != np.int64 or samples.ndim != 1:
+        raise ValueError(f"{SAMPLES} must be int64 (n,), got {samples.dtype} of shape {samples.shape}")
+    if not any(state["random"]):
+        raise ValueError(f"{ABOUT}: 'random' must not be all zeros")
+    if leaves is not None:
+        state["max_priority"] = position.number("max_priority")
+        exponents = options.number("alpha"), options.number("eps")
+        _check_leaves(leaves, rows)
+        if isinstance(buffer, PrioritizedRing):
+            contents.leaves = _converted(leaves, exponents, buffer._exponents())
+            contents.max_priority = state["max_priority"]
+            _powers(np.array([contents.max_priority]), *buffer._exponents())
+    if about["options"] == _options(buffer):
+        contents.position, contents.attributes = state, buffer._read_own_state(own)
+        contents.waiting = _read_waiting(buffer, own)
+    return contents
+
+
+def _read_waiting(buffer: BufferBase, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    steps = {name.removeprefix(WAITING): column for name, column in own.items() if name.startswith(WAITING)}
+    waiting = fitting_steps(steps, waiting_steps(buffer), buffer._steps())
+    if waiting and isinstance(buffer, PrioritizedRing):
+        given = waiting["priorities"][~np.isnan(waiting["priorities"])]
+        if not (np.isfinite(given) & (given >= 0)).all():
+            raise ValueError("priorities must be finite and not negative")
+        _powers(given, *buffer._exponents())
+    return waiting
+
+
+def _read_cpprb(buffer: BufferBase, reader: ArrayReader) -> Contents:
+    kinds = kinds_of(buffer)
+    # The largest size of a member. A cache repeats each value and adds a header to it.
+    a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
+    most = (1 << 20) + buffer.get_buffer_size() * a_row
+    columns, rows, nstep = from_cpprb.read(reader, kinds.keys(), most)
+    if nstep != buffer.is_Nstep():
+        raise ValueError(f"Nstep: the file's transitions {'are' if nstep else 'are not'} n-step, unlike the buffer's")
+    return Contents(fitting(columns, rows, {}, kinds), rows)
+
+
+def _options(buffer: BufferBase) -> dict[str, Any]:
+    """Return the options that must be equal for one buffer to continue exactly from another's state."""
+    options: dict[str, Any] = {"size": buffer.get_buffer_size()}
+    if isinstance(buffer, PrioritizedRing):
+        options["alpha"], options["eps"] = buffer._exponents()
+    return options
+
+
+def _check_leaves(leaves: StoredArray, rows: int) -> None:
+    if leaves.dtype != np.float32 or leaves.shape != (rows,):
+        raise ValueError(f"leaves must be float32 of shape {(rows,)}, got {leaves.dtype} of shape {leaves.shape}")
+    for at in range(0, rows, NUMBERS):
+        some = leaves[at : at + NUMBERS]
+        bad = np.flatnonzero(~(np.isfinite(some) & (some >= 0)))
+        if bad.size:
+            raise ValueError(f"leaves[{at + bad[0]}] must be finite and not negative, got {some[bad[0]]}")
+
+
+def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
+    """Return (priority + eps)^alpha as the native ring computes it, float32."""
+    with np.errstate(over="ignore"):
+        powers = (priorities + eps).astype(np.float32) ** np.float32(alpha)
+    if not np.isfinite(powers).all():
+        raise ValueError("the file's priorities are too large for the buffer's alpha and eps")
+    return powers
+
+
+@dataclass
+class _ConvertedLeaves:
+    """Leaves for other values of alpha and eps than those with which they were saved."""
+
+    leaves: StoredArray
+    given: tuple[float, float]
+    wanted: tuple[float, float]
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray:
+        alpha, eps = self.given
+        with np.errstate(over="ignore"):
+            priorities = self.leaves[rows].astype(np.float64) ** (1 / alpha) - eps
+        return _powers(np.maximum(priorities, 0), *self.wanted)
+
+
+def _converted(leaves: StoredArray, given: tuple[float, float], wanted: tuple[float, float]) -> Leaves | None:
+    """Return the leaves for other exponents; None if the priorities cannot be recovered because alpha was 0."""
+    if given == wanted:
+        return leaves
+    if given[0] == 0:
+        return None
+    converted = _ConvertedLeaves(leaves, given, wanted)
+    for at in range(0, len(leaves), NUMBERS):
+        converted[at : at + NUMBERS]  # raises if they are too large
+    return converted

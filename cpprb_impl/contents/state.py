@@ -1,0 +1,216 @@
+"""Convert the contents of a buffer to plain arrays and numbers and back, for copies and files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.archive.npz import StoredArray
+
+ENV_IDS = "env_ids"  # of pending steps, if those of all environments do not come in turn
+PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
+NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
+
+
+Stored = np.ndarray | StoredArray
+
+
+class Frames:
+    """A column whose values share frames, as stored with `next_of` and `stack_compress`.
+
+    Value n consists of the frames first[n], first[n] + 1, ... along its axis `axis`, `stack` of them, or of the single
+    frame first[n] if `stack` is None. A slice is an array.
+    """
+
+    def __init__(self, frames: Stored, first: Stored, stack: int | None, axis: int = -1) -> None:
+        self.frames, self.first, self.stack, self.axis = frames, first, stack, axis
+        self.dtype = frames.dtype
+        shape = list(frames.shape[1:])
+        if stack is not None:
+            shape.insert(axis % len(frames.shape), stack)
+        self.shape: tuple[int, ...] = (len(first), *shape)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        first = self.first[rows]
+        if self.stack is None:
+            values: np.ndarray = self.frames[first]
+            return values
+        stacks = self.frames[first[:, None] + np.arange(self.stack)]
+        return np.ascontiguousarray(np.moveaxis(stacks, 1, 1 + self.axis % len(self.frames.shape)))
+
+    def view(self, dtype: np.dtype) -> Frames:
+        """Return the same frames with their bytes interpreted as elements of `dtype`."""
+        return Frames(self.frames.view(dtype), self.first, self.stack, self.axis)
+
+
+Columns = Mapping[str, Stored | Frames]
+Kinds = dict[str, tuple[np.dtype, tuple[int, ...]]]
+
+
+def kinds_of(buffer: Ring) -> Kinds:
+    """Return the dtype and shape of each column of a transition."""
+    return {name: (column.dtype, column.shape[1:]) for name, column in buffer.get([]).items()}
+
+
+def rows_per_piece(kinds: Kinds) -> int:
+    """Return the number of transitions that take about `PIECE` bytes, at least 1."""
+    return max(1, PIECE // max(1, row_bytes(kinds)))
+
+
+def row_bytes(kinds: Kinds) -> int:
+    """Return the number of bytes of one transition."""
+    return sum(dtype.itemsize * math.prod(shape) for dtype, shape in kinds.values())
+
+
+def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
+    """Add the transitions first, first + 1, ..., rows - 1 of `columns`.
+
+    Raises RuntimeError if another process added transitions meanwhile.
+    """
+    head = buffer._get_head()
+    step = rows_per_piece(kinds_of(buffer))
+    step += -step % buffer.n_envs
+    for at in range(first, rows, step):
+        buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
+    if buffer._get_head() != head + rows - first:
+        raise RuntimeError("another process added transitions while these were loaded")
+
+
+def waiting_steps(buffer: Ring) -> dict[str, np.ndarray]:
+    """Return the pending steps of n-step transitions, as `Ring._get_waiting` does; an empty dict without n-step."""
+    steps, environments = buffer._get_waiting() or {}, buffer._get_waiting_environments()
+    return steps if environments is None else {**steps, ENV_IDS: environments}
+
+
+def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
+    """Restore the pending `steps`, as returned by `waiting_steps`, in a buffer that has none."""
+    environments = steps.get(ENV_IDS)
+    rows = buffer.n_envs if environments is None else 1
+    for at in range(0, len(steps["done"]) if steps else 0, rows):
+        step = {name: column[at : at + rows] for name, column in steps.items() if name != ENV_IDS}
+        if isinstance(buffer, PrioritizedRing) and np.isnan(step["priorities"]).all():
+            del step["priorities"]
+        if environments is None:
+            Ring.add(buffer, **step)
+        else:
+            buffer._add_of(environments[at : at + 1], **step)
+
+
+def held_slots(buffer: Ring) -> np.ndarray:
+    """Return the slots that hold a transition, int64 (stored size,), oldest first."""
+    slots = buffer._get_stored_slots()
+    newest_end = np.searchsorted(slots, buffer.get_next_index())
+    return np.concatenate([slots[newest_end:], slots[:newest_end]])
+
+
+def slots_between(buffer: Ring, first: int, end: int) -> np.ndarray:
+    """Return the slots of the transitions first, first + 1, ..., end - 1 of a private buffer, from the oldest."""
+    oldest = buffer.get_next_index() - buffer.get_stored_size()
+    slots: np.ndarray = np.arange(oldest + first, oldest + end) % buffer.get_buffer_size()
+    return slots
+
+
+class HeldSlots:
+    """What `held_slots` returns. The slots of a private buffer, which has no gaps, are computed slice by slice."""
+
+    def __init__(self, buffer: Ring) -> None:
+        self._buffer = buffer
+        self._held = held_slots(buffer) if buffer.segment else None
+        self._rows = buffer.get_stored_size() if self._held is None else len(self._held)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        if self._held is not None:
+            return self._held[rows]
+        first, end, _ = rows.indices(self._rows)
+        return slots_between(self._buffer, first, end)
+
+    def pieces(self, step: int) -> Iterator[np.ndarray]:
+        """Yield all slots, `step` at a time."""
+        return (self[at : at + step] for at in range(0, self._rows, step))
+
+
+class Leaves(Protocol):
+    """(priority + eps)^alpha of rows, of which a slice is an array of float32."""
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray: ...
+
+
+def set_leaves(buffer: Ring, leaves: Leaves, first: int, end: int) -> None:
+    """Set the leaves of the newest rows of a prioritized buffer to leaves[first], ..., leaves[end - 1]."""
+    slots = HeldSlots(buffer)
+    before = len(slots) - end
+    for at in range(first, end, NUMBERS):
+        until = min(at + NUMBERS, end)
+        buffer._set_leaves(slots[before + at : before + until], leaves[at:until])
+
+
+def position_of(buffer: Ring) -> dict[str, Any]:
+    """Return the buffer's state apart from transitions and priorities: numbers, and one array of int64, "samples"."""
+    position = {
+        "next_index": buffer.get_next_index(),
+        "episode_len": buffer.get_current_episode_len(),
+        "random": buffer._get_random(),
+        "unseen": min(buffer._get_unseen(), buffer.get_stored_size()),
+    }
+    if isinstance(buffer, PrioritizedRing):
+        position["max_priority"] = buffer.get_max_priority()
+        position["samples"] = buffer._get_samples()
+    return position
+
+
+def restore(
+    buffer: Ring,
+    position: dict[str, Any],
+    columns: Columns,
+    rows: int,
+    leaves: Leaves | None,
+    waiting: Mapping[str, np.ndarray],
+) -> None:
+    """Fill an empty buffer with `rows` transitions, oldest first in `columns`, and the state `position`.
+
+    `waiting` are the pending steps of n-step transitions.
+
+    The arguments must have been checked: a call that fails leaves the buffer partially restored.
+    """
+    first = (position["next_index"] - rows) % buffer.get_buffer_size()
+    if not buffer.segment:
+        buffer._begin_at(first)
+    elif rows == buffer.get_buffer_size():
+        # A shared ring begins at slot 0: fill the slots before `first` with the transitions that come there last.
+        add_columns(buffer, columns, rows - first, rows)
+    add_columns(buffer, columns, 0, rows)
+    if leaves is not None:
+        set_leaves(buffer, leaves, 0, rows)
+    set_position(buffer, position, waiting)
+
+
+def set_position(buffer: Ring, position: dict[str, Any], waiting: Mapping[str, np.ndarray]) -> None:
+    """Restore the state that `position_of` returned, and pending steps, in a buffer whose rows are restored."""
+    if isinstance(buffer, PrioritizedRing) and "max_priority" in position:
+        buffer._set_max_priority(position["max_priority"])
+    buffer._set_unseen(position["unseen"])
+    buffer._set_samples(position.get("samples", ()))  # which old pickles and files do not have
+    buffer._set_episode_len(position["episode_len"])
+    buffer._set_random(position["random"])
+    add_waiting(buffer, waiting)
+
+
+def _revive(kind: Any, recipe: tuple[Any, ...], held: tuple[Any, ...], parts: dict[str, Any]) -> Any:
+    """Return a buffer from a pickle that was written before buffers were pickled in pieces."""
+    capacity, fields, options = recipe
+    buffer = kind.__new__(kind)
+    buffer._make(capacity, fields, **options)
+    vars(buffer).update(parts)
+    restore(buffer, *held)
+    buffer._reseed(None)  # it does not say whether it was written by this process
+    return buffer

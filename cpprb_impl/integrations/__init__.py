@@ -1,0 +1,1 @@
+"""What the buffers for other libraries share."""

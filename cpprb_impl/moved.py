@@ -1,0 +1,49 @@
+"""Modules under the names that pickles of version 0.1 have for them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "autoreset": "buffers.autoreset",
+    "copies": "buffers.copying",
+    "description": "buffers.description",
+    "environments": "layout.spaces",
+    "hindsight": "strategies.hindsight",
+    "host": "processes.host",
+    "large_batch": "strategies.large_batch",
+    "nstep": "ring.nstep",
+    "objects": "ring.objects",
+    "order": "ring.order",
+    "pieces": "contents.pieces",
+    "reverse": "strategies.reverse",
+    "row_reader": "ring.row_reader",
+    "selective": "strategies.selective",
+    "shared": "buffers.shared",
+    "state": "contents.state",
+    "step_state": "integrations.step_state",
+    "steps": "integrations.steps",
+}
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Imports a moved module under its former name, as the same module."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return how to import `name`, if it is a former one of a module."""
+        package, _, former = name.rpartition(".")
+        return ModuleSpec(name, self) if package == "cpprb_impl" and former in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Import the module under its present name, and return it for its former one."""
+        package, _, former = module.__name__.rpartition(".")
+        # The import statement returns what stands in sys.modules once this has run.
+        sys.modules[module.__name__] = importlib.import_module(f"{package}.{MOVED[former]}")
+
+
+sys.meta_path.append(MovedModules())  # last, so that it hides nothing

@@ -1,0 +1,249 @@
+"""N-step transitions: parsing `Nstep`, and the window used by buffers with fields of Python objects.
+
+One transition is stored for the steps t, t+1, ..., t+N-1: step t's own fields, the discounted sum of their rewards
+r_t + gamma r_(t+1) + ... and the last step's next_*. A learner bootstraps from it with gamma^N (1 - done): the
+multi-step target of Hessel et al. 2018, "Rainbow", arXiv:1710.02298, section "Multi-step learning".
+
+All other buffers use the window in native code (core/nstep.hpp), which is about fifty times as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl.layout.fields import LARGEST, NativeField, field_names, positive_integer
+from cpprb_impl.processes.fork_safety import ForkSafe
+from cpprb_impl.ring.base import BufferBase
+from cpprb_impl.ring.row_reader import Columns, RowReader
+
+KNOWN = ("size", "rew", "gamma", "next", "truncated", "discount")
+
+
+def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> dict[str, Any]:
+    """Check cpprb's `Nstep` and return it in JSON form. If two results are equal, equal steps yield equal transitions.
+
+    Parameters
+    ----------
+    options : mapping
+        "size": N, at least 1; a float is truncated. "rew", "next": names of fields, str or sequence of str; no fields
+        if missing. "gamma": discount, default 0.99. "truncated", "discount": names of one field each; none if missing.
+    fields : sequence of (name, dtype, shape)
+        The fields of a transition; one must be "done", with one element.
+
+    Raises
+    ------
+    TypeError, KeyError, ValueError
+        If an option does not exist, a name is not a field, or a reward has an integer dtype.
+    """
+    if not isinstance(options, Mapping):
+        raise TypeError(f"Nstep must be a dict with 'size', got {options!r}")
+    for name in options:
+        if name not in KNOWN:
+            raise TypeError(f"Nstep has no option {name!r}, only {', '.join(KNOWN)}")
+    if "size" not in options:
+        raise KeyError("Nstep needs 'size', the number of steps")
+    size = positive_integer("Nstep: size", options["size"])
+    if size > LARGEST:
+        raise OverflowError(f"Nstep: size must be below 2**63, got {options['size']!r}")
+    try:
+        gamma = float(options.get("gamma", 0.99))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"Nstep: gamma must be a finite number, got {options['gamma']!r}: {error}") from None
+    if not (np.isfinite(gamma) and gamma >= 0):
+        raise ValueError(f"Nstep: gamma must be finite and not negative, got {options['gamma']!r}")
+    by_name = {name: (np.dtype(dtype), shape) for name, dtype, shape in fields}
+    if "done" not in by_name:
+        raise KeyError("Nstep needs a field 'done' in env_dict")
+    _check_end("done", *by_name["done"])
+    following, rewards = _names("next", options.get("next"), by_name), _names("rew", options.get("rew"), by_name)
+    for name in rewards:
+        if by_name[name][0].kind not in "fc":
+            raise TypeError(f"Nstep: {name!r} has dtype {by_name[name][0]}, which cannot hold discounted sums")
+    found = {"size": size, "gamma": gamma, "rew": sorted(rewards), "next": sorted(following)}
+    if truncated := _names("truncated", options.get("truncated"), by_name):
+        _check_end(_one("truncated", truncated), *by_name[truncated[0]])
+        found["truncated"] = [*truncated]
+    if discount := _names("discount", options.get("discount"), by_name):
+        name = _one("discount", discount)
+        if by_name[name][0].kind != "f" or name in (*rewards, *following):
+            raise TypeError(f"Nstep: discount must name a field of floating dtype for it alone, got {name!r}")
+        found["discount"] = [name]
+    return found
+
+
+def _check_end(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    if np.prod(shape) != 1:
+        raise ValueError(f"Nstep: {name!r} must hold one value per transition, got shape {shape}")
+    if dtype.kind not in "biufcO":
+        raise TypeError(f"Nstep: {name!r} must be a number or a bool, got dtype {dtype}")
+
+
+def _one(option: str, names: Sequence[str]) -> str:
+    if len(names) != 1:
+        raise ValueError(f"Nstep: {option} must name one field, got {names!r}")
+    return names[0]
+
+
+def _names(option: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, ...]:
+    names = tuple(field_names(f"Nstep: {option}", value))
+    for name in names:
+        if name not in fields:
+            raise KeyError(f"Nstep: {option} must name fields of env_dict, got {name!r}")
+    return names
+
+
+def fitting_steps(
+    steps: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray], options: Mapping[str, Any] | None
+) -> Columns:
+    """Return the columns of `steps`, read from a file, in the dtypes of `like`, for a buffer with the n-step `options`.
+
+    Raises ValueError, KeyError or TypeError if the steps cannot have been pending in such a buffer.
+    """
+    fitting = {}
+    for name, wanted in like.items():
+        if name == "env_ids":
+            continue
+        column = steps[name]
+        if column.dtype != wanted.dtype and column.dtype.kind == "V":  # a file stores some dtypes as raw bytes
+            column = column.view(wanted.dtype)
+        fitting[name] = column.astype(wanted.dtype)
+        if column.shape[1:] != wanted.shape[1:] or column.ndim != wanted.ndim:
+            shape = ", ".join(["steps", *map(str, wanted.shape[1:])])
+            raise ValueError(f"{name} must have shape ({shape}), got {column.shape}")
+    counts = {len(column) for column in fitting.values()}
+    most = 0 if options is None else options["size"] * options.get("n_envs", 1)
+    if options is not None and like and (len(counts) != 1 or max(counts) >= most):
+        raise ValueError(
+            f"Nstep: fewer than {most} steps must be pending, equally many per field, got {sorted(counts)}"
+        )
+    if options is not None and "env_ids" in steps:
+        fitting["env_ids"] = _fitting_environments(steps["env_ids"], counts, options)
+    return fitting
+
+
+def _fitting_environments(given: np.ndarray, counts: set[int], options: Mapping[str, Any]) -> np.ndarray:
+    environments = options.get("n_envs", 1)
+    if given.dtype.kind not in "iu" or given.ndim != 1 or {len(given)} != counts:
+        raise ValueError(f"Nstep: env_ids must be one int per pending step, got {given.dtype} of shape {given.shape}")
+    if len(given) and not 0 <= given.min() <= given.max() < environments:
+        raise ValueError(f"Nstep: env_ids must be from 0 to {environments - 1}, got {given.min()} to {given.max()}")
+    if len(given) and np.bincount(given).max() >= options["size"]:
+        raise ValueError(f"Nstep: fewer than {options['size']} steps of each environment must be pending")
+    return given.astype(np.int64)
+
+
+class NstepWindow(ForkSafe):
+    """A window of at most N - 1 steps, each of which waits until the steps that follow it are known.
+
+    A step leaves the window as an n-step transition once N - 1 further steps are known, or on `flush`. A transition
+    ends early at its first step that is done: later rewards are not counted, next_* is taken from that step, and done
+    is 1. If `flush` ends it, next_* is taken from the last step available.
+
+    Parameters
+    ----------
+    options : dict
+        As returned by `read_options`.
+    fields : sequence of (name, dtype, shape)
+        The fields of a transition.
+    prioritized : dict, optional
+        As for `RowReader`. A transition gets its first step's priority.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        fields: Sequence[NativeField],
+        prioritized: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.options, self.size, self.gamma = options, options["size"], options["gamma"]
+        dtypes = {name: np.dtype(dtype) for name, dtype, _ in fields}
+        self._done_dtype, self._next = dtypes["done"], options["next"]
+        self._rewards = {name: dtypes[name] for name in options["rew"]}
+        # Rewards are read and stored in the precision in which they are summed.
+        exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
+        self._read = RowReader(exact, prioritized)
+        self._steps = self._read.empty()
+
+    def __len__(self) -> int:
+        return len(self._steps["done"])
+
+    def push(self, rows: Mapping[str, Any], buffer: BufferBase) -> int | None:
+        """Append one step, or many along axis 0, and add the transitions that this completes to `buffer`.
+
+        Returns the index of the first one, or None if none is complete yet. Raises the exceptions of a buffer's `add`;
+        the window is then unchanged.
+        """
+        new = self._read(rows)  # before locking, since reading may run code that adds to this window
+        if buffer._order is not None:
+            buffer._order.look(new)
+        with self._lock:
+            steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
+            count = max(0, len(steps["done"]) - self.size + 1)
+            if count == 0:
+                self._steps = steps
+                return None
+            rest = {name: column[count:].copy() for name, column in steps.items()}
+            return self._store(self._complete(steps, count), rest, buffer)
+
+    def flush(self, buffer: BufferBase) -> int | None:
+        """Add a transition for each pending step to `buffer`, from the steps available. Returns the same as `push`."""
+        with self._lock:
+            if len(self) == 0:
+                return None
+            return self._store(self._complete(self._steps, len(self)), self._read.empty(), buffer)
+
+    def _store(self, transitions: Columns, rest: Columns, buffer: BufferBase) -> int:
+        def keep_rest() -> None:
+            self._steps = rest
+
+        return self._add_then(buffer, lambda: buffer._add_read(**transitions), keep_rest)
+
+    def clear(self) -> None:
+        """Remove the pending steps."""
+        with self._lock:
+            self._steps = self._read.empty()
+
+    def _complete(self, steps: Columns, count: int) -> Columns:
+        """Return the n-step transitions that begin with the first `count` of `steps`."""
+        done = steps["done"].reshape(-1) != 0
+        step = np.arange(len(done))
+        # For each step: the next step that is done, which may be the step itself, or else the last step of all.
+        end = np.minimum.accumulate(np.where(done, step, len(done) - 1)[::-1])[::-1]
+        first = step[:count]
+        last = np.minimum(end[:count], first + self.size - 1)
+        rows = {name: column[:count] for name, column in steps.items()}
+        rows["done"] = done[last].astype(self._done_dtype).reshape(rows["done"].shape)
+        for name in self._next:
+            rows[name] = steps[name][last]
+        if self._rewards:
+            ahead = np.arange(min(self.size, len(done)))
+            at = first[:, None] + ahead
+            outside = at > last[:, None]
+            at[outside] = 0
+            for name in self._rewards:
+                rewards = steps[name][at]
+                rewards[outside] = 0  # assigned, not multiplied by 0: a NaN beyond the end must not count either
+                rows[name] = _sums(rewards, self.gamma, outside)
+        return rows
+
+
+def _sums(rewards: np.ndarray, gamma: float, outside: np.ndarray) -> np.ndarray:
+    """Return the discounted sums over the second axis, without the steps outside of each window.
+
+    They are in double precision, or wider if that makes them finite: the ring converts them to the field's dtype, and
+    warns of those that become infinite there. It cannot warn of longdouble, for which there is no wider dtype.
+    """
+
+    def discounted(dtype: type[np.floating]) -> np.ndarray:
+        discounts = np.where(outside, dtype(0), dtype(gamma) ** np.arange(outside.shape[1]))
+        sums: np.ndarray = np.einsum("rs...,rs->r...", rewards, discounts)
+        return sums
+
+    with np.errstate(over="ignore"):
+        sums = discounted(np.float64)
+        finite = np.isfinite(sums)
+        return sums if finite.all() else np.where(finite, sums, discounted(np.longdouble))

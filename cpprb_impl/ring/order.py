@@ -1,0 +1,153 @@
+"""The order of rows: buffers warn if those of several environments are added as if they were of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl._native import Ring
+from cpprb_impl.layout.fields import NativeField
+
+Kind = tuple[np.dtype, tuple[int, ...]]
+
+ENDS = ("done", "terminated", "truncated")  # fields that mark the last step of an episode
+REMEDY = (
+    "Pass n_envs, or env_ids to add(), if steps of several environments are added in turn, and call on_episode_end() "
+    "after each episode"
+)
+# What relies on the order of rows, and the harm if there is none.
+NSTEP = ("Nstep", f"returns would mix several environments or episodes. {REMEDY}")
+ONCE = f"frames and values would be stored more than once. {REMEDY}"
+HINDSIGHT = (
+    "HindsightReplayBuffer",
+    "goals would be of several environments or episodes. Make a buffer for each environment, and call on_episode_end() "
+    "after each episode",
+)
+NOTHING = ("", "")
+
+
+def end_fields(fields: Sequence[NativeField], steps: Mapping[str, Any] | None) -> list[str]:
+    """Return the fields that mark the last step of an episode; `steps` are the options of `Nstep`, if any."""
+    known = {*ENDS, *((steps or {}).get("truncated", ()))}
+    return [name for name, _, _ in fields if name in known]
+
+
+def harm_of(steps: Mapping[str, Any] | None, following: Collection[str], stacked: Collection[str]) -> tuple[str, str]:
+    """Return which option relies on the order of rows, and the harm if they have none; empty if none does."""
+    if steps:
+        return NSTEP
+    return ("next_of", ONCE) if following else ("stack_compress", ONCE) if stacked else NOTHING
+
+
+def watch_order(
+    ring: Ring,
+    fields: Sequence[NativeField],
+    steps: Mapping[str, Any] | None,
+    harm: tuple[str, str],
+    *,
+    starts: bool,
+    pairs: Sequence[tuple[str, str]] | None = None,
+) -> None:
+    """Have `ring` look at its first rows, and warn once if none begins where the one before ended.
+
+    Parameters
+    ----------
+    fields : sequence of (name, dtype, shape)
+        Those that `add` takes.
+    steps : mapping, optional
+        The options of `Nstep`, as returned by `read_options`.
+    harm : tuple of str
+        As returned by `harm_of`. If it is empty, the order does not matter.
+    starts : bool
+        Whether to warn if each episode begins where the one before ended: for rows of vector environments.
+    pairs : sequence of (str, str), optional
+        The fields with which a row begins and ends. Default: every x for which there is a next_x of its kind. Fields of
+        objects are left out.
+    """
+    kinds = {name: (dtype, shape) for name, dtype, shape in fields}
+    pairs = [pair for pair in pairs or pairs_of(fields, steps) if _is_comparable(*(kinds[name] for name in pair))]
+    ends = [name for name in end_fields(fields, steps) if _is_number(*kinds[name])]
+    starts = starts and bool(ends)
+    if pairs and (starts or harm != NOTHING):
+        ring._watch_order([x for x, _ in pairs], [next_x for _, next_x in pairs], ends, *harm, starts)
+
+
+def pairs_of(fields: Sequence[NativeField], steps: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return each x for which there is a next_x of its kind, with this next_x."""
+    kinds = {name: (dtype, shape) for name, dtype, shape in fields}
+    computed = {*(steps or {}).get("rew", ()), *(steps or {}).get("discount", ())}
+    pairs = [(name, f"next_{name}") for name in kinds if kinds.get(f"next_{name}") == kinds[name]]
+    return [pair for pair in pairs if not computed & {*pair}]
+
+
+def _is_comparable(now: Kind, following: Kind) -> bool:
+    return now == following and now[0].kind != "O" and now[0].itemsize * math.prod(now[1]) > 0
+
+
+def _is_number(dtype: np.dtype, shape: Sequence[int]) -> bool:
+    return dtype.kind in "biufc" and math.prod(shape) == 1
+
+
+class OrderOfObjects:
+    """Watches the order of rows that have fields of Python objects; a native ring compares their hashes.
+
+    Objects are the same if they have equal hashes or, without one, if they are identical.
+
+    Parameters
+    ----------
+    fields, steps, harm, pairs
+        As for `watch_order`.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[NativeField],
+        steps: Mapping[str, Any] | None,
+        harm: tuple[str, str],
+        pairs: Sequence[tuple[str, str]] | None = None,
+    ) -> None:
+        self._made_with = fields, steps, harm, pairs
+        kinds = {name: (dtype, shape) for name, dtype, shape in fields}
+        self._pairs = [(x, next_x) for x, next_x in pairs or pairs_of(fields, steps) if kinds[x] == kinds[next_x]]
+        self._ends = end_fields(fields, steps)
+        hashes: list[NativeField] = [("done", np.dtype(bool), ())]
+        hashes += [
+            (f"{which}{p}", np.dtype(np.int64), ()) for p in range(len(self._pairs)) for which in ("x", "next_x")
+        ]
+        self._ring = Ring(1, hashes)
+        watch_order(self._ring, hashes, None, harm, starts=False)
+
+    def __reduce__(self) -> tuple:
+        return type(self), self._made_with
+
+    def look(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Look at rows that will be stored, (count, *shape) by field. Raises the warning if it is an error."""
+        if not self._ring._watches_order():
+            return
+        hashes: dict[str, Any] = {"done": np.zeros(len(rows[self._pairs[0][0]]), bool)}
+        for name in self._ends:
+            hashes["done"] |= (rows[name].reshape(len(rows[name]), -1) != 0).any(axis=1)
+        for p, (now, following) in enumerate(self._pairs):
+            hashes |= {f"x{p}": _hashes(rows[now]), f"next_x{p}": _hashes(rows[following])}
+        self._ring.add(**hashes)
+
+    def forget(self) -> None:
+        """Take note that the next row continues no other."""
+        self._ring.on_episode_end()
+
+
+def _hashes(column: np.ndarray) -> list[int]:
+    rows = column.reshape(len(column), -1)
+    if column.dtype.kind != "O":
+        return [hash(row.tobytes()) for row in rows]
+    return [hash(tuple(map(_hash_or_identity, row))) for row in rows]
+
+
+def _hash_or_identity(value: Any) -> int:
+    try:
+        return hash(value)
+    except TypeError:
+        return id(value)
