@@ -49,7 +49,7 @@ FUZZ_INSTALLED := .venv/.fuzz-installed
 # The venv with PyTorch (adapters/venvs.py), with our buffer built for it.
 PYTORCH := .peers/torch/bin/python
 PYTORCH_BUILT := .peers/torch/.built
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*/*.?pp cpprb_impl/bindings/*.?pp)
 # From the command line only, as ENV and WORKLOAD: an environment may have a variable of this name.
 MINE = $(if $(filter command,$(firstword $(origin ADAPTER))),$(abspath $(ADAPTER)))
 # The variables of `make bench` as options of the program that it runs.
@@ -233,13 +233,13 @@ lint: $(BUILT) ## check style, types, common mistakes and GitHub's files: ruff, 
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
-	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
-	@printf '%s\n' cpprb_impl/core/*.cpp | xargs -P "$$(nproc)" -n 4 sh -c '.venv/bin/clang-tidy --quiet "$$@" -- -std=c++20' clang-tidy
+	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
+	@printf '%s\n' cpprb_impl/core/*/*.cpp | xargs -P "$$(nproc)" -n 4 sh -c '.venv/bin/clang-tidy --quiet "$$@" -- -std=c++20' clang-tidy
 
 format: $(BUILT) ## fix style automatically where possible
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
-	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
+	@.venv/bin/clang-format -i cpprb_impl/core/*/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
 
 lock: ## resolve the dependency groups of pyproject.toml into constraints.txt again, or those of one venv (needs uv): [VENV=y]
 ifeq ($(VENV),)

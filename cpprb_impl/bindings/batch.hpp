@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "../core/rows.hpp"
+#include "../core/rows/rows.hpp"
 #include "fields.hpp"
 #include "python.hpp"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "../core/private_store.hpp"
-#include "../core/shared_store.hpp"
+#include "../core/private/private_store.hpp"
+#include "../core/shared/shared_store.hpp"
 #include "ring.hpp"
 
 namespace rb {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../core/rows.hpp"
+#include "../core/rows/rows.hpp"
 #include "conversions.hpp"
 #include "number_loops.hpp"
 #include "numbers.hpp"

@@ -2,8 +2,8 @@
 #define CPPRB_IMPL_MODULE_INIT
 #include <sys/prctl.h>
 
-#include "../core/description.hpp"
-#include "../core/memory.hpp"
+#include "../core/base/memory.hpp"
+#include "../core/protocol/description.hpp"
 #include "ring.hpp"
 
 namespace {

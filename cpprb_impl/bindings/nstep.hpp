@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "../core/nstep.hpp"
+#include "../core/steps/nstep.hpp"
 #include "fields.hpp"
 #include "python.hpp"
 

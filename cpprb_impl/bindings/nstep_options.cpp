@@ -3,7 +3,7 @@
 #include <cfloat>
 #include <utility>
 
-#include "../core/sizes.hpp"
+#include "../core/base/sizes.hpp"
 #include "nstep.hpp"
 
 namespace rb {

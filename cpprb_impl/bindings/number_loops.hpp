@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../core/nstep.hpp"
+#include "../core/steps/nstep.hpp"
 #include "python.hpp"
 
 namespace rb {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "../core/priorities.hpp"
-#include "../core/segment_header.hpp"
+#include "../core/priorities/priorities.hpp"
+#include "../core/protocol/segment_header.hpp"
 #include "fields.hpp"
 #include "nstep.hpp"
 #include "python.hpp"

@@ -5,7 +5,7 @@
 #include <exception>
 #include <vector>
 
-#include "../core/order_watch.hpp"
+#include "../core/steps/order_watch.hpp"
 #include "python.hpp"
 
 namespace rb {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "../core/powers.hpp"
-#include "../core/shared_store.hpp"
+#include "../core/base/powers.hpp"
+#include "../core/shared/shared_store.hpp"
 #include "ring.hpp"
 #include "slowed.hpp"
 

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "../core/locks.hpp"
-#include "../core/sizes.hpp"
+#include "../core/base/sizes.hpp"
+#include "../core/protocol/locks.hpp"
 
 namespace rb {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "../core/sampler.hpp"
-#include "../core/store.hpp"
+#include "../core/store/sampler.hpp"
+#include "../core/store/store.hpp"
 #include "batch.hpp"
 #include "fields.hpp"
 #include "nstep.hpp"

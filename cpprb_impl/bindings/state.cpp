@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "../core/private_store.hpp"
+#include "../core/private/private_store.hpp"
 
 namespace rb {
 namespace {

@@ -41,8 +41,8 @@ from cpprb_impl.layout.fields import (
 )
 from cpprb_impl.layout.free_memory import warn_if_too_large
 from cpprb_impl.layout.siblings import ignore_siblings
-from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.processes.host import Host, check_host, this_host
+from cpprb_impl.processes.manager import try_start
 from cpprb_impl.processes.watchdog import watch
 from cpprb_impl.ring.hooks import IN_SHARED, refuse, refuse_overridden
 from cpprb_impl.ring.nstep import read_options

@@ -86,7 +86,7 @@ class Keeper:
 
     Ray kills the children of a process that it ends, but not this shell, which is an orphan in a session of its own.
     Until it ends, it has a lock on the segment, without which the next buffer on this host would remove the name
-    (`core/memory.cpp`).
+    (`core/base/memory.cpp`).
     """
 
     def __init__(self, name: str) -> None:

@@ -8,7 +8,7 @@ its descriptors; therefore the shell also waits until the process is gone.
 
 A process that adopts orphans (a subreaper, or PID 1 of a container) starts no shell, because the shell would become its
 child. The end of a container's PID 1 would kill the shell anyway. If there is no shell, or it is killed too, the names
-are removed when the next segment is made (`core/memory.cpp`).
+are removed when the next segment is made (`core/base/memory.cpp`).
 """
 
 from __future__ import annotations

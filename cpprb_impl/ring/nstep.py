@@ -4,7 +4,7 @@ One transition is stored for the steps t, t+1, ..., t+N-1: step t's own fields, 
 r_t + gamma r_(t+1) + ... and the last step's next_*. A learner bootstraps from it with gamma^N (1 - done): the
 multi-step target of Hessel et al. 2018, "Rainbow", arXiv:1710.02298, section "Multi-step learning".
 
-All other buffers use the window in native code (core/nstep.hpp), which is about fifty times as fast.
+All other buffers use the window in native code (core/steps/nstep.hpp), which is about fifty times as fast.
 """
 
 from __future__ import annotations

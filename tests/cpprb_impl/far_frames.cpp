@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "../../cpprb_impl/core/frames.hpp"
+#include "../../cpprb_impl/core/rows/frames.hpp"
 
 int main() {
   char memory[2] = {};

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "../../cpprb_impl/core/locks.hpp"
+#include "../../cpprb_impl/core/protocol/locks.hpp"
 
 namespace {
 

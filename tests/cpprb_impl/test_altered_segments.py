@@ -26,7 +26,7 @@ KINDS = {
     "prioritized": (MPPrioritizedReplayBuffer, ENV_DICT, {"Nstep": NSTEP}),
     "frames": (MPPrioritizedReplayBuffer, FRAMES, {"next_of": "obs", "stack_compress": "obs"}),
 }
-# core/segment_header.hpp: what is written once; and the counters after it, up to the locks.
+# core/protocol/segment_header.hpp: what is written once; and the counters after it, up to the locks.
 WORDS = ["magic", "capacity", "stride", "journal_at", "rows_at", "description_at", "description_bytes", "tables_at"]
 WORDS += ["frames_at", "bytes", "discipline and prioritized"]
 COUNTERS = range(128, 320)

@@ -18,7 +18,7 @@ COMPILER = shutil.which("c++") or shutil.which("g++")
 def test_frames_far_apart_have_two_numbers(tmp_path) -> None:
     """With numbers of 32 bits the newer frame came back for the older one's row."""
     program = tmp_path / "far_frames"
-    core = HERE.parents[1] / "cpprb_impl/core"
+    core = HERE.parents[1] / "cpprb_impl/core/rows"
     sources = [HERE / "far_frames.cpp", *(core / name for name in ("frames.cpp", "compressed_frames.cpp", "lz4.cpp"))]
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # of sanitizers
     subprocess.run([COMPILER, "-std=c++20", *sources, "-o", program], check=True, timeout=200, env=plain)

@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("c++") or shutil.which("g++")
-MUTEX = HERE.parents[1] / "cpprb_impl/core/locks.hpp"
+MUTEX = HERE.parents[1] / "cpprb_impl/core/protocol/locks.hpp"
 HIDDEN = ["-no-pie", "-Wl,--defsym=pthread_mutex_clocklock=0"]
 
 

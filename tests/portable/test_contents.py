@@ -52,7 +52,9 @@ def test_a_missing_file(name, tmp_path):
     assert problems(tmp_path, without=[name]) == [f"{name} is missing"]
 
 
-@pytest.mark.parametrize("name", ["tests/conftest.py", "cpprb_impl/core/rows.cpp", "cpprb_impl.libs/libstdc++.so.6"])
+@pytest.mark.parametrize(
+    "name", ["tests/conftest.py", "cpprb_impl/core/rows/rows.cpp", "cpprb_impl.libs/libstdc++.so.6"]
+)
 def test_a_superfluous_file(name, tmp_path):
     assert problems(tmp_path, more=[name]) == [f"{name} should not be in it"]
 

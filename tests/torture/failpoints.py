@@ -22,7 +22,7 @@ def are_built_in() -> bool:
 
 def names() -> list[str]:
     """All that stand in the sources, which lie beside the package."""
-    sources = Path(module.__file__).parent.glob("*/*.?pp")
+    sources = Path(module.__file__).parent.rglob("*.?pp")
     return sorted(
         {name for file in sources for name in re.findall(r"RB_FAILPOINT\((\w+)\)", file.read_text())} - {"name"}
     )

@@ -21,8 +21,8 @@ from . import failpoints
 
 (E9,) = failpoints.OF_GIVING_WAY
 CAPACITY = 65_536
-FAR_BEHIND, ROWS_PER_SAMPLE = 16_384, 256  # kFarBehind and kRowsPerSample in core/priority_view.hpp
-GIVES_WAY_FOR = 0.02  # seconds: kGivesWayNanoseconds in core/shared_store.hpp
+FAR_BEHIND, ROWS_PER_SAMPLE = 16_384, 256  # kFarBehind and kRowsPerSample in core/shared/priority_view.hpp
+GIVES_WAY_FOR = 0.02  # seconds: kGivesWayNanoseconds in core/shared/shared_store.hpp
 
 
 def yields(buffer: MPPrioritizedReplayBuffer, rows: int) -> bool:

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../cpprb_impl/core/shared_store.hpp"
+#include "../../cpprb_impl/core/shared/shared_store.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include "choices.hpp"
 
-#include "../../cpprb_impl/core/random.hpp"
+#include "../../cpprb_impl/core/base/random.hpp"
 #include "model.hpp"
 
 namespace weak {

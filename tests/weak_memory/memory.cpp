@@ -1,6 +1,6 @@
 // A buffer's memory (core/memory.hpp), where every process is a fiber of this one: all map a segment at the same
 // address, which the model knows. For core/process_word.hpp, each store is a process.
-#include "../../cpprb_impl/core/memory.hpp"
+#include "../../cpprb_impl/core/base/memory.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "../../cpprb_impl/core/process_word.hpp"
+#include "../../cpprb_impl/core/protocol/process_word.hpp"
 #include "model.hpp"
 
 namespace weak {

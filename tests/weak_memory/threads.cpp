@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "../../cpprb_impl/core/failpoints.hpp"
+#include "../../cpprb_impl/core/base/failpoints.hpp"
 #include "choices.hpp"
 #include "locks.hpp"
 

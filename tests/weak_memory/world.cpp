@@ -1,6 +1,6 @@
 #include "world.hpp"
 
-#include "../../cpprb_impl/core/segment_header.hpp"
+#include "../../cpprb_impl/core/protocol/segment_header.hpp"
 
 namespace weak {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "../../cpprb_impl/core/priority_view.hpp"
-#include "../../cpprb_impl/core/shared_store.hpp"
+#include "../../cpprb_impl/core/shared/priority_view.hpp"
+#include "../../cpprb_impl/core/shared/shared_store.hpp"
 #include "model.hpp"
 
 namespace weak {
