@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from suites import targets
+from suites.runner import profiles
+
 ROOT = Path(__file__).resolve().parents[1]
 HELP = re.findall(r"^([a-z-]+):.*?## (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 TAKEN = [(target, name) for target, said in HELP for name in re.findall(r"\b([A-Z_]{3,})=", said)]
@@ -68,11 +71,15 @@ def test_the_nightly_checks_take_what_they_are_given():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["bench", "ADAPTR=x.py"], "make bench does not take ADAPTR; it takes PYTHON PROFILE MINUTES PEERS ADAPTER"),
+        (["bench", "ADAPTR=x.py"], "make bench does not take ADAPTR; it takes PYTHON ADAPTER PEERS PROFILE WORKLOADS"),
         (["bench", "GATE_MINUTES=3"], "make bench does not take GATE_MINUTES"),
         (["gate", "MINUTES=3"], "make gate does not take MINUTES"),
         (["help", "MINUTES=3"], "make help does not take MINUTES; it takes PYTHON."),
-        (["bench", "PROFILE=quik"], "unknown profile: quik; known: tiny quick"),
+        (["bench", "PROFILE=quik"], "PROFILE cannot be 'quik'; did you mean 'quick'?"),
+        (["clean", "setup", "PROFILE=x"], "PROFILE cannot be 'x'; known: quick, survey,"),
+        (["bench", "ENV="], "ENV must not be empty"),
+        (["apex", "EXPLORERS=1.5"], "EXPLORERS must be a whole number, at least 1, got '1.5'"),
+        (["soak", "SECONDS=0"], "SECONDS must be a number, at least 0.01, got '0'"),
         (["bench", "MINUTES=0"], "MINUTES must be a number, at least 1, got '0'"),
         (["bench", "MINUTES=ten"], "MINUTES must be a number, at least 1, got 'ten'"),
         (["bench", "PEERS=cpprb,rlux"], "PEERS cannot be 'rlux'; did you mean 'rlox'?"),
@@ -121,10 +128,32 @@ def test_values_that_can_be_used_are_accepted(words):
 
 
 def test_values_are_checked_without_any_installed_package():
-    command = [sys.executable, "-I", "-S", "-c", "import sys; sys.path.insert(0, '.'); import suites.variables as it; "]
-    command[-1] += "print(it.problem('bench', {'PEERS': 'rlux'}), 'numpy' in sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", "import sys; sys.path.insert(0, '.'); import suites.targets as it; "]
+    command[-1] += "print(it.refusal(['bench'], {'PEERS': 'rlux'}), 'numpy' in sys.modules)"
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "PEERS cannot be 'rlux'; did you mean 'rlox'? False\n"
+
+
+@pytest.mark.parametrize("target", [target for target, _ in HELP])
+def test_each_target_runs_something(target):
+    done = make(target)
+    assert done.returncode == 0 and done.stdout.strip() not in ("", "false"), done.stderr
+
+
+def test_an_environment_changes_no_target(monkeypatch):
+    usual = make("apex").stdout
+    for name in ("ENV", "SECONDS", "HOSTS", "BUFFER"):
+        monkeypatch.setenv(name, "x")
+    assert make("apex").stdout == usual and "x" not in make("soak").stdout.split("--seconds")[1].split()[0]
+
+
+def test_a_value_reaches_the_program_as_it_is():
+    done = make("gate", "BASE=HEAD", "ONLY=add 1, it's $$HOME")
+    assert shlex.split(done.stdout)[-2:] == ["--only", "add 1, it's $HOME"]
+
+
+def test_bench_knows_the_profiles_of_the_suites():
+    assert {*targets.PROFILES, "gate"} == set(profiles.PROFILES)
 
 
 @pytest.mark.parametrize(

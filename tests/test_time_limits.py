@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from suites import targets
+
 ROOT = Path(__file__).resolve().parents[1]
-LAST_RESORT = re.search(r"^LIMIT := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 HANGING = {
     "takes over the signal": """
         import signal, time
@@ -58,7 +58,7 @@ def test_a_worker_says_which_test_took_too_long(tmp_path):
 
 @pytest.mark.parametrize("fault", HANGING)
 def test_the_last_resort_needs_neither_a_signal_nor_the_lock(tmp_path, fault):
-    options = LAST_RESORT.group(1).replace("900", "1").split()
+    options = targets.LIMIT.replace("900", "1").split()
     done = run(tmp_path, HANGING[fault], *options, "--timeout=0")
     said = done.stdout + done.stderr
     assert done.returncode == 1 and "Timeout (0:00:01)" in said and "test_that_hangs" in said
@@ -74,4 +74,4 @@ def test_what_make_runs_has_the_last_resort(target):
         timeout=60,
     )
     (command,) = [line for line in done.stdout.splitlines() if "-m pytest" in line]
-    assert LAST_RESORT.group(1) in command
+    assert targets.LIMIT in command
