@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from adapters import registry
 from results.record import Better, Param, Record, Run
+from suites.runner import jobs
 
 if TYPE_CHECKING:
     from suites.workloads import Workload
@@ -136,7 +137,8 @@ class Suite(ABC, Generic[S]):
         """Return the arguments of `python` for a launch. An option whose value is a list is repeated."""
         named: list[str] = []
         for name, value in {"peer": peer, **options}.items():
-            named += [f"--{name}={each}" for each in (value if isinstance(value, list) else [value])]
+            for each in value if isinstance(value, list) else [value]:
+                named.append(f"--{name}={jobs.encoded(each) if is_dataclass(each) else each}")
         return ["-m", f"suites.{self.name}.measure", *named]
 
     def launch(

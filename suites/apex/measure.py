@@ -1,6 +1,6 @@
 """Ape-X: explorer processes that fill a shared buffer while one learner samples it and sets priorities.
 
-    python -m suites.apex --peer NAME [--job WORKLOAD:EXPLORERS:ROWS:CAPACITY:STEP_US:WORK_US[:CORES] ...] [--seconds S]
+    python -m suites.apex --peer NAME [--job JOB ...] [--seconds S]
 
 One launch measures one peer; its jobs share one buffer, which is filled first. Before each timed window every sampled
 row is checked: CartPole's dynamics are deterministic, so a row that mixes those of two writers, or was never written,
@@ -10,11 +10,11 @@ own, `whole`, whose status is `wrong` if any of them was broken. The other figur
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from suites.apex.spec import ALL, PERCENTILES, REAL, SUITE, WORKLOAD, ApexJob
 from suites.runner import entry
 from suites.runner.explorers import Explorers, exploring, giving_up, prepare
 from suites.runner.filling import fill
+from suites.runner.jobs import encoded
 from suites.runner.memory_use import in_use
 from suites.runner.results import NotMeasured, Outcome, Result, failure
 from suites.workloads.recipes import RECIPES
@@ -193,7 +194,10 @@ def _staleness(adapter: Adapter) -> Figure:
 
 
 def main() -> int:
-    options = partial(entry.add_jobs, parse=ApexJob.parse, default=JOB)
+    def options(parser: argparse.ArgumentParser) -> None:
+        entry.add_jobs(parser, ApexJob, encoded(JOB))
+        entry.add_seconds(parser)
+
     return entry.main(SUITE, __doc__, options, lambda args: measure(args.peer, args.jobs or [JOB], args.seconds))
 
 

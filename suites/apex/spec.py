@@ -54,16 +54,6 @@ class ApexJob:
     work_us: int
     cores: int = ALL
 
-    @classmethod
-    def parse(cls, text: str) -> ApexJob:
-        """Parse the output of `str`: "CartPole-v1:8:100:100000:20:0", with ":1" at its end if one core is used."""
-        workload, *numbers = text.split(":")
-        return cls(workload, *map(int, numbers))
-
-    def __str__(self) -> str:
-        cores = "" if self.cores == ALL else f":{self.cores}"
-        return f"{self.workload}:{self.explorers}:{self.rows}:{self.capacity}:{self.step_us}:{self.work_us}{cores}"
-
     @property
     def params(self) -> dict[str, Param]:
         return {
@@ -173,7 +163,7 @@ class Apex(Suite[ApexSettings]):
         ]
 
         def options(wanted: Sequence[Record]) -> Mapping[str, object]:
-            jobs = [str(job) for job in group.jobs if any(each.params == job.params for each in wanted)]
+            jobs = [job for job in group.jobs if any(each.params == job.params for each in wanted)]
             return {"seconds": settings.seconds, "job": jobs}
 
         fleets = "/".join(map(str, group.explorers))

@@ -1,6 +1,6 @@
 """The control: the throughput of one side, a launch like any other.
 
-    python -m suites.control --peer NAME --side first|second [--job TASK@WORKLOAD=CAPACITY ...] [--seconds S]
+    python -m suites.control --peer NAME --side first|second [--job JOB ...] [--seconds S]
 
 `suites/control/spec.py` says what it is for.
 """
@@ -21,7 +21,8 @@ from suites.throughput.tasks import ThroughputJob
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    entry.add_jobs(parser, ThroughputJob.parse, "those of the profile quick")
+    entry.add_jobs(parser, ThroughputJob, "those of the profile quick")
+    entry.add_seconds(parser)
     parser.add_argument("--side", choices=SIDES, required=True)
 
 

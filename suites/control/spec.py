@@ -54,7 +54,7 @@ class Control(Suite[ControlSettings]):
         def launch(peer: str, side: str) -> Launch:
             def options(records: Sequence[Record]) -> dict[str, object]:
                 open_ones = {record.benchmark for record in records}
-                wanted = [str(job) for job in settings.jobs if job.benchmark in open_ones]
+                wanted = [job for job in settings.jobs if job.benchmark in open_ones]
                 return {"job": wanted, "seconds": settings.seconds, "side": side}
 
             declared = [

@@ -1,6 +1,6 @@
 """Exact counts of the work per call of the throughput benchmarks: instructions, memory accesses, system calls.
 
-    python -m suites.counts --peer NAME --job TASK@WORKLOAD=CAPACITY ... [--calls N] [--cells FILE]
+    python -m suites.counts --peer NAME --job JOB ... [--calls N] [--cells FILE]
 
 instructions, reads, writes   what Callgrind counts; reads and writes are instructions that access memory
 allocations                   calls of the C library's allocator and of mmap
@@ -32,6 +32,7 @@ from pathlib import Path
 from suites.counts.spec import CALLS, OF_CALLGRIND, OF_STRACE, SUITE, params_of
 from suites.counts.tools import run_callgrind, run_strace, under_callgrind, under_strace
 from suites.runner import entry
+from suites.runner.jobs import encoded
 from suites.runner.results import NotMeasured, PeerTrouble, Result, failure
 from suites.runner.timing import Stopwatch
 from suites.throughput.buffers import Buffers
@@ -109,7 +110,12 @@ def run_child(
     if not shutil.which("setarch") or subprocess.run([*fixed, "true"], capture_output=True).returncode:
         fixed = []
     python = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "suites.counts.measure"]
-    options = [f"--peer={args.peer}", f"--calls={calls}", f"--under={under}", *(f"--job={job}" for job in args.jobs)]
+    options = [
+        f"--peer={args.peer}",
+        f"--calls={calls}",
+        f"--under={under}",
+        *(f"--job={encoded(job)}" for job in args.jobs),
+    ]
     if args.package_at:
         options.append(f"--package-at={args.package_at}")
     command = [*fixed, *tool, *python, *options]
@@ -141,10 +147,7 @@ def measure(args: argparse.Namespace) -> Iterator[Result]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    about = "such as add:batch=1@CartPole-v1=2000; may be repeated"
-    parser.add_argument(
-        "--job", action="append", type=ThroughputJob.parse, dest="jobs", metavar="JOB", required=True, help=about
-    )
+    entry.add_jobs(parser, ThroughputJob)
     parser.add_argument("--calls", type=int, default=CALLS, help="counted per job; default: %(default)s")
     # The tool that runs this process, which another one of this module has started.
     parser.add_argument("--under", choices=CHILDREN, help=argparse.SUPPRESS)

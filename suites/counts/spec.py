@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from adapters import registry
 from results.record import Param, Record, Run
 from suites.suite import Launch, Quantity, Suite, SuiteSettings
-from suites.throughput.tasks import ThroughputJob
+from suites.throughput.tasks import ThroughputJob, tasks
 
 OF_CALLGRIND = ("instructions", "reads", "writes", "allocations")
 OF_STRACE = ("system_calls", "futex_calls")
@@ -24,17 +24,17 @@ class CountsSettings(SuiteSettings):
     calls: int = CALLS  # counted per job
 
 
-def jobs(place: str, *tasks: str) -> list[ThroughputJob]:
-    return [ThroughputJob.parse(f"{task}@{place}") for task in tasks]
+def jobs(workload: str, capacity: int, *texts: str) -> list[ThroughputJob]:
+    return [ThroughputJob(task, workload, capacity) for task in tasks(*texts)]
 
 
 PROFILES = {
     "gate": CountsSettings(
         jobs=[
-            *jobs("CartPole-v1=2000", "add:batch=1", "add:batch=100", "sample:batch=32", "sample:batch=256"),
-            *jobs("CartPole-v1=2000", "prioritized:batch=32", "learner_step:adds=4,batch=32"),
-            *jobs("ALE/Seaquest-v5=128", "add:batch=1", "sample:batch=32"),
-            *jobs("ALE/Seaquest-v5=128", "compressed_add:batch=1", "compressed_sample:batch=32"),
+            *jobs("CartPole-v1", 2000, "add:batch=1", "add:batch=100", "sample:batch=32", "sample:batch=256"),
+            *jobs("CartPole-v1", 2000, "prioritized:batch=32", "learner_step:adds=4,batch=32"),
+            *jobs("ALE/Seaquest-v5", 128, "add:batch=1", "sample:batch=32"),
+            *jobs("ALE/Seaquest-v5", 128, "compressed_add:batch=1", "compressed_sample:batch=32"),
         ]
     ),
 }
@@ -58,7 +58,7 @@ class Counts(Suite[CountsSettings]):
         jobs = [job for job in settings.jobs if job.workload in workloads]
 
         def options(_records: Sequence[Record]) -> dict[str, object]:  # all jobs, since one changes the next one's rows
-            return {"job": [str(job) for job in jobs], "calls": settings.calls}
+            return {"job": jobs, "calls": settings.calls}
 
         return [
             self.launch(f"counts of {peer}", self.declare_jobs(run, peer, jobs), options, least_limit=LAUNCH_SECONDS)

@@ -1,6 +1,6 @@
 """A learner and an explorer on one host, and the rows on others.
 
-    python -m suites.hosts --peer NAME [--job WORKLOAD:DATA_HOSTS:RATE:BATCH[:FAILURE] ...] [--seconds S]
+    python -m suites.hosts --peer NAME [--job JOB ...] [--seconds S]
 
 The processes on the hosts are `role.py`. Sampled rows are compared with those that were added: before anything is
 timed, and beside an explorer, after everything is. Rates count whole steps (a batch with its new priorities) and
@@ -13,11 +13,11 @@ for its wait; it has one for its rate if calls succeed again.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 
 from adapters import registry
 from adapters.base import WrongAnswer
@@ -26,6 +26,7 @@ from suites.hosts.spec import CARTPOLE, CUT, DATA, KILLED, SUITE, UNLIMITED, USE
 from suites.lan import Lan, NoHosts, ray_cluster
 from suites.lan.worker import HostProcess, Silent, WorkerLost
 from suites.runner import entry
+from suites.runner.jobs import encoded
 from suites.runner.results import NotMeasured, Outcome, PeerTrouble, Result, Stuck, failure
 
 JOB = HostsJob(CARTPOLE, 1, UNLIMITED, 512)
@@ -214,7 +215,10 @@ def _raised(found: Mapping[str, object]) -> str:
 
 
 def main() -> int:
-    options = partial(entry.add_jobs, parse=HostsJob.parse, default=JOB)
+    def options(parser: argparse.ArgumentParser) -> None:
+        entry.add_jobs(parser, HostsJob, encoded(JOB))
+        entry.add_seconds(parser)
+
     return entry.main(SUITE, __doc__, options, lambda args: measure(args.peer, args.jobs or [JOB], args.seconds))
 
 

@@ -46,7 +46,6 @@ FAILURE_BENCHMARKS = {
 }
 #: Of the first data host: the process that serves rows is killed, the link is cut, the host loses its power.
 KILLED, CUT, POWER = FAILURES = ("killed", "cut", "power")
-FORM = "WORKLOAD:DATA_HOSTS:RATE:BATCH[:FAILURE]"
 
 
 @dataclass(frozen=True)
@@ -59,24 +58,17 @@ class HostsJob:
     batch: int
     failure: str = ""  # what happens meanwhile
 
-    @classmethod
-    def parse(cls, text: str) -> HostsJob:
-        """Parse the output of `str`: "CartPole-v1:1:none:512" or "CartPole-v1:2:1gbit:32:killed". Raises ValueError."""
-        parts = text.split(":")
-        if len(parts) not in (4, 5):
-            raise ValueError(f"must have the form {FORM}, got {text!r}")
-        workload, data, rate, batch, *failure = parts
-        if not workload:
-            raise ValueError(f"workload must be a name, got {workload!r}")
-        if rate != UNLIMITED and not RATE.fullmatch(rate):
-            raise ValueError(f"rate must be a speed such as 1gbit or 500mbit, or {UNLIMITED}, got {rate!r}")
-        if failure and failure[0] not in FAILURES:
-            raise ValueError(f"failure must be one of {', '.join(FAILURES)}, got {failure[0]!r}")
-        return cls(workload, _count("data hosts", data), rate, _count("batch", batch), *failure)
-
-    def __str__(self) -> str:
-        failure = f":{self.failure}" if self.failure else ""
-        return f"{self.workload}:{self.data}:{self.rate}:{self.batch}{failure}"
+    def __post_init__(self) -> None:
+        """Raises ValueError."""
+        if not self.workload:
+            raise ValueError(f"workload must be a name, got {self.workload!r}")
+        if self.rate != UNLIMITED and not RATE.fullmatch(self.rate):
+            raise ValueError(f"rate must be a speed such as 1gbit or 500mbit, or {UNLIMITED}, got {self.rate!r}")
+        if self.failure and self.failure not in FAILURES:
+            raise ValueError(f"failure must be one of {', '.join(FAILURES)}, got {self.failure!r}")
+        for name, count in (("data hosts", self.data), ("batch", self.batch)):
+            if count < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {count}")
 
     @property
     def params(self) -> dict[str, Param]:
@@ -91,12 +83,6 @@ class HostsJob:
     def benchmarks(self) -> Collection[str]:
         local = LOCAL_BENCHMARKS if self.has_local_explorer else {}
         return FAILURE_BENCHMARKS if self.failure else {**SPEED_BENCHMARKS, **local}
-
-
-def _count(name: str, text: str) -> int:
-    if not (text.isdecimal() and int(text)):
-        raise ValueError(f"{name} must be a whole number of at least 1, got {text!r}")
-    return int(text)
 
 
 @dataclass(frozen=True)
@@ -165,7 +151,7 @@ class Hosts(Suite[HostsSettings]):
         ]
         failure = f", failure: {group.failure}" if group.failure else ""
         name = f"hosts of {peer} on {group.workload}, data hosts: {group.data}, links: {group.rate}{failure}"
-        options = {"seconds": settings.seconds, "job": [str(job) for job in group.jobs]}
+        options = {"seconds": settings.seconds, "job": group.jobs}
         limit = 120 + len(group.jobs) * 10 * settings.seconds
         return self.launch(name, records, options, least_limit=limit, blocks=group.blocks)
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from adapters.child_process import exit_with_parent
-from suites.runner import heap
+from suites.runner import heap, jobs
 from suites.runner.results import Result, append_result, append_spent
 from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
@@ -46,17 +46,23 @@ def main(
     return _output(measure(args), args.cells, counts_time)
 
 
-def add_jobs(parser: argparse.ArgumentParser, parse: Callable[[str], object], default: object) -> None:
-    """Add the options of a suite whose launches measure jobs, each for a timed window."""
+def add_jobs(parser: argparse.ArgumentParser, kind: type, default: str = "") -> None:
+    """Add the option of a suite whose launches measure jobs of this dataclass; without a default, it is required."""
 
-    def parsed(text: str) -> object:
+    def parsed(line: str) -> object:
         try:
-            return parse(text)
+            return jobs.decoded(kind, line)
         except ValueError as error:  # argparse would not show its message
             raise argparse.ArgumentTypeError(str(error)) from None
 
-    parser.add_argument("--job", action="append", type=parsed, metavar="JOB", dest="jobs", help=f"default: {default}")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each timed window; default: %(default)s")
+    about = "as JSON; may be repeated" + (f"; default: {default}" if default else "")
+    parser.add_argument(
+        "--job", action="append", type=parsed, required=not default, metavar="JOB", dest="jobs", help=about
+    )
+
+
+def add_seconds(parser: argparse.ArgumentParser, default: float = 1.0) -> None:
+    parser.add_argument("--seconds", type=float, default=default, help="of each timed window; default: %(default)s")
 
 
 def add_turns(parser: argparse.ArgumentParser) -> None:

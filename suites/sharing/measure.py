@@ -1,6 +1,6 @@
 """Sharing: the cost of a buffer that many processes use, in tight loops that make only buffer calls.
 
-    python -m suites.sharing --peer NAME --job KIND:WORKLOAD:CAPACITY:BATCH:EXPLORERS ... [--seconds S] [--cells FILE]
+    python -m suites.sharing --peer NAME --job JOB ... [--seconds S] [--cells FILE]
 
 fleet              explorer processes add prepared rows, BATCH per call, beside one learner that samples 32
 prioritized_fleet  the same with a priority for each row; the learner samples 32 and updates their priorities
@@ -146,8 +146,8 @@ ALONE = {"step": _step, "alone": _alone}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--job", required=True, action="append", type=SharingJob.parse, metavar="JOB", dest="jobs")
-    parser.add_argument("--seconds", type=float, default=0.5, help="time per job; default: %(default)s")
+    entry.add_jobs(parser, SharingJob)
+    entry.add_seconds(parser, 0.5)
     most = "time per job whose learner has made fewer than 1,000 calls; default: %(default)s"
     parser.add_argument("--most-seconds", type=float, default=2.0, help=most)
     entry.add_turns(parser)

@@ -39,16 +39,10 @@ class SharingJob:
     batch: int
     explorers: int = 0
 
-    @classmethod
-    def parse(cls, text: str) -> SharingJob:
-        """Parse the output of `str`: "fleet:CartPole-v1:100000:1:8"."""
-        kind, workload, *numbers = text.split(":")
-        if kind not in KINDS:
-            raise ValueError(f"kind of job must be one of {', '.join(KINDS)}, got {kind!r}")
-        return cls(kind, workload, *map(int, numbers))
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.workload}:{self.capacity}:{self.batch}:{self.explorers}"
+    def __post_init__(self) -> None:
+        """Raises ValueError."""
+        if self.kind not in KINDS:
+            raise ValueError(f"kind of job must be one of {', '.join(KINDS)}, got {self.kind!r}")
 
     @property
     def params(self) -> dict[str, int]:
@@ -187,7 +181,7 @@ class Sharing(Suite[SharingSettings]):
 
     def _launch(self, run: Run, settings: SharingSettings, peer: str, jobs: Sequence[SharingJob]) -> Launch:
         def options(records: Sequence[Record]) -> dict[str, object]:
-            wanted = [str(job) for job in jobs if any(job.has(record) for record in records)]
+            wanted = [job for job in jobs if any(job.has(record) for record in records)]
             return {"job": wanted, "seconds": settings.seconds, "most-seconds": settings.most_seconds}
 
         records = [

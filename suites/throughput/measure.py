@@ -1,6 +1,6 @@
 """Throughput of one process: single calls, a learner's whole step, and sampling as a learner does it.
 
-    python -m suites.throughput --peer NAME [--job TASK@WORKLOAD=CAPACITY[:FILL_SECONDS] ...] [--seconds S]
+    python -m suites.throughput --peer NAME [--job JOB ...] [--seconds S]
 
 add, add_dicts, add_lists      adding transitions in the forms that a training loop may have
 sample                         uniform sampling
@@ -286,9 +286,8 @@ def usual_jobs() -> list[ThroughputJob]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    about = "such as add:batch=1@CartPole-v1=2000; may be repeated (default: the usual ones on every workload)"
-    parser.add_argument("--job", action="append", type=ThroughputJob.parse, dest="jobs", metavar="JOB", help=about)
-    parser.add_argument("--seconds", type=float, default=0.25, help="per figure; default: %(default)s")
+    entry.add_jobs(parser, ThroughputJob, "the usual ones on every workload")
+    entry.add_seconds(parser, 0.25)
     entry.add_turns(parser)
 
 

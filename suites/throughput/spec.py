@@ -172,7 +172,7 @@ class Throughput(Suite[ThroughputSettings]):
         fields = {workload: recorded.load(workload).fields for workload in {job.workload for job in jobs}}
 
         def options(records: Sequence[Record]) -> dict[str, object]:
-            wanted = [str(job) for job in jobs if any(job.is_of(record) for record in records)]
+            wanted = [job for job in jobs if any(job.is_of(record) for record in records)]
             return {"job": wanted, "seconds": settings.seconds}
 
         def declared(peer: str) -> list[Record]:

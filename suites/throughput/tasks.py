@@ -36,10 +36,13 @@ class SizedBenchmark:
     benchmark: str
     sizes: tuple[tuple[str, int], ...]
 
+    def __post_init__(self) -> None:
+        """Raises ValueError."""
+        if self.benchmark not in BENCHMARKS:
+            raise ValueError(f"benchmark must be one of {', '.join(BENCHMARKS)}, got {self.benchmark!r}")
+
     @classmethod
     def of(cls, benchmark: str, **sizes: int) -> SizedBenchmark:
-        if benchmark not in BENCHMARKS:
-            raise ValueError(f"benchmark must be one of {', '.join(BENCHMARKS)}, got {benchmark!r}")
         return cls(benchmark, tuple(sorted(sizes.items())))
 
     @classmethod
@@ -66,25 +69,12 @@ class SizedBenchmark:
 
 @dataclass(frozen=True)
 class ThroughputJob:
-    """A task on a buffer of this capacity. As text: "learner_step:adds=4,batch=32@CartPole-v1=100000:15"."""
+    """A task on a buffer of this capacity."""
 
     task: SizedBenchmark
     workload: str
     capacity: int
     fill_seconds: float = math.inf  # a buffer that takes longer to fill gets no figure
-
-    @classmethod
-    def parse(cls, text: str) -> ThroughputJob:
-        task, _, place = text.partition("@")
-        workload, _, rest = place.rpartition("=")
-        capacity, _, seconds = rest.partition(":")
-        try:
-            return cls(SizedBenchmark.parse(task), workload, int(capacity), float(seconds or "inf"))
-        except ValueError as error:
-            raise ValueError(f"job must be TASK@WORKLOAD=CAPACITY[:FILL_SECONDS], got {text!r}: {error}") from None
-
-    def __str__(self) -> str:
-        return f"{self.task}@{self.workload}={self.capacity}:{self.fill_seconds:g}"
 
     @property
     def benchmark(self) -> str:

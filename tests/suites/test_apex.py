@@ -1,6 +1,7 @@
 import itertools
 import json
 import signal
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from results import load
 from suites import workloads
 from suites.apex import measure
 from suites.apex.playing import frames_follow, play
-from suites.apex.spec import BENCHMARKS, ONCE, PROFILES, SUITE
+from suites.apex.spec import BENCHMARKS, ONCE, PROFILES, REAL, SUITE, ApexJob
 from suites.runner.explorers import exploring
+from suites.runner.jobs import encoded
 from tests.reports.synthetic_runs import empty_run
 
 from .conftest import needs_atari
@@ -27,16 +29,17 @@ def apex(surroundings, peer: str, *options: str):
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def jobs(*texts: str) -> list[str]:
-    return [f"--job=CartPole-v1:{text}" for text in texts]
+def jobs(*numbers: Sequence[int]) -> list[str]:
+    """Options for jobs: explorers, rows per call, capacity, microseconds of a step and of work, and cores."""
+    return [f"--job={encoded(ApexJob('CartPole-v1', *each))}" for each in numbers]
 
 
-TWO = jobs("2:100:2000:-1:0")  # explorers, rows per call, capacity, the real environment, no work
+TWO = jobs((2, 100, 2000, REAL, 0))
 CHECKED, COUNTS = "whole", {"staleness", "explorers_blocked", "learner_blocked"}
 
 
 def test_a_sound_buffer_gets_every_figure(surroundings):
-    status, results = apex(surroundings, "plain", *jobs("1:10:2000:0:0", "2:100:2000:50:200"))
+    status, results = apex(surroundings, "plain", *jobs((1, 10, 2000, 0, 0), (2, 100, 2000, 50, 200)))
     assert status == 0
     one, two = (BENCHMARKS.keys() - {*ONCE, "slowest"}), BENCHMARKS.keys()
     found = [result["benchmark"] for result in results]
@@ -55,7 +58,7 @@ def test_a_sound_buffer_gets_every_figure(surroundings):
 
 
 def test_costs_of_steps_and_work_slow_explorers_and_learner_down(surroundings):
-    _, results = apex(surroundings, "plain", *jobs("1:10:2000:0:0", "1:10:2000:500:0", "1:10:2000:0:5000"))
+    _, results = apex(surroundings, "plain", *jobs((1, 10, 2000, 0, 0), (1, 10, 2000, 500, 0), (1, 10, 2000, 0, 5000)))
     rates = [result["value"] for result in results if result["benchmark"] in ("explorers", "learner")]
     free, costly, slow = rates[:2], rates[2:4], rates[4:]
     assert costly[0] <= 2000 < free[0] and slow[1] <= 200 < free[1]
@@ -70,7 +73,7 @@ def test_launches_have_names_of_their_own():
 
 
 def test_a_launch_on_one_core_uses_no_more(surroundings):
-    status, results = apex(surroundings, "plain", *jobs("2:100:2000:0:0:1"))
+    status, results = apex(surroundings, "plain", *jobs((2, 100, 2000, 0, 0, 1)))
     found = {result["benchmark"]: result for result in results}
     assert status == 0 and found["cpu"]["params"]["cores"] == 1
     assert 0 < found["cpu"]["value"] * found["explorers"]["value"] < 1.1  # CPU seconds per second

@@ -11,7 +11,9 @@ from results.record import Run
 from results.verdicts import REFERENCE
 from suites.control.measure import measure
 from suites.control.spec import PROFILES, SIDES, SUITE, WORKLOAD
+from suites.runner.jobs import decoded
 from suites.runner.results import read_results
+from suites.throughput.tasks import ThroughputJob
 
 
 def launches():
@@ -32,8 +34,8 @@ def test_a_launch_is_asked_for_the_cells_that_are_open_and_for_no_others():
     _, (launch, _) = launches()
     launch.records[1].fail("failed", "it crashed")
     command = launch.command(launch.open_records, Path("cells.jsonl"), 0)
-    jobs = [word for word in command if word.startswith("--job=")]
-    assert [job.partition(":")[0] for job in jobs] == ["--job=add", "--job=prioritized"]
+    jobs = [decoded(ThroughputJob, word.removeprefix("--job=")) for word in command if word.startswith("--job=")]
+    assert [job.benchmark for job in jobs] == ["add", "prioritized"]
 
 
 @pytest.mark.skipif(find_spec(REFERENCE) is None, reason="cpprb has no wheel for this Python")

@@ -10,11 +10,12 @@ import pytest
 from results.record import Run
 from suites.counts import measure, tools
 from suites.counts.spec import OF_CALLGRIND, OF_STRACE, SUITE, CountsSettings, params_of
+from suites.runner.jobs import encoded
 from suites.runner.results import Result
-from suites.throughput.tasks import ThroughputJob
+from suites.throughput.tasks import SizedBenchmark, ThroughputJob, tasks
 
 NAMES = [*OF_CALLGRIND, *OF_STRACE]
-ADD = ThroughputJob.parse("add:batch=1@CartPole-v1=500")
+ADD = ThroughputJob(SizedBenchmark.of("add", batch=1), "CartPole-v1", 500)
 DUMP = """\
 # callgrind format
 version: 1
@@ -125,7 +126,7 @@ def test_the_suite_declares_a_cell_for_each_result():
 
 
 def measured(surroundings, *jobs: str):
-    options = [f"--job={job}@CartPole-v1=500" for job in jobs]
+    options = [f"--job={encoded(ThroughputJob(task, 'CartPole-v1', 500))}" for task in tasks(*jobs)]
     done = surroundings.run("-m", "suites.counts", "--peer=plain", "--calls=5", *options)
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert results, done.stderr

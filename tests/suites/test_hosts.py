@@ -11,6 +11,7 @@ import sys
 import time
 from collections import deque
 from contextlib import ExitStack
+from dataclasses import asdict
 from itertools import cycle
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from suites.hosts.spec import CARTPOLE, CUT, KILLED, POWER, SPEED_BENCHMARKS, UN
 from suites.lan import PREFIX, STATES, Lan, why_not
 from suites.lan.worker import HostProcess, Silent, WorkerLost, obey
 from suites.runner import entry
+from suites.runner.jobs import encoded
 from suites.runner.results import Stuck
 
 needs_hosts = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
@@ -224,43 +226,34 @@ def figures_of_a_failure(monkeypatch: pytest.MonkeyPatch, *answers: object) -> m
     return figures
 
 
-@pytest.mark.parametrize("rate", [UNLIMITED, "1gbit", "2.5gbit", "500mbit"])
-@pytest.mark.parametrize("failure", ["", KILLED])
-def test_a_job_is_parsed_from_its_text(rate, failure):
-    job = HostsJob(CARTPOLE, 2, rate, 32, failure)
-    assert HostsJob.parse(str(job)) == job
-    assert ("failure" in job.params) == bool(failure)
-
-
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("change", "problem"),
     [
-        ("CartPole-v1:2:none:32:explodes", "failure must be one of killed, cut, power, got 'explodes'"),
-        ("CartPole-v1:2:none", "must have the form WORKLOAD:DATA_HOSTS:RATE:BATCH"),
-        ("CartPole-v1:2:none:32:killed:cut", "must have the form WORKLOAD:DATA_HOSTS:RATE:BATCH"),
-        (":2:none:32", "workload must be a name, got ''"),
-        ("CartPole-v1:0:none:32", "data hosts must be a whole number of at least 1, got '0'"),
-        ("CartPole-v1:-1:none:32", "data hosts must be a whole number of at least 1, got '-1'"),
-        ("CartPole-v1:two:none:32", "data hosts must be a whole number of at least 1, got 'two'"),
-        ("CartPole-v1:2:none:0", "batch must be a whole number of at least 1, got '0'"),
-        ("CartPole-v1:2:none:1.5", "batch must be a whole number of at least 1, got '1.5'"),
-        ("CartPole-v1:2:fast:32", "rate must be a speed such as 1gbit or 500mbit, or none, got 'fast'"),
-        ("CartPole-v1:2:0gbit:32", "rate must be a speed such as 1gbit or 500mbit, or none, got '0gbit'"),
-        ("CartPole-v1:2::32", "rate must be a speed such as 1gbit or 500mbit, or none, got ''"),
+        ({"failure": "explodes"}, "failure must be one of killed, cut, power, got 'explodes'"),
+        ({"workload": ""}, "workload must be a name, got ''"),
+        ({"data": 0}, "data hosts must be a whole number of at least 1, got 0"),
+        ({"data": -1}, "data hosts must be a whole number of at least 1, got -1"),
+        ({"data": "two"}, "'two' is no int"),
+        ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
+        ({"batch": 1.5}, "1.5 is no int"),
+        ({"rate": "fast"}, "rate must be a speed such as 1gbit or 500mbit, or none, got 'fast'"),
+        ({"rate": "0gbit"}, "rate must be a speed such as 1gbit or 500mbit, or none, got '0gbit'"),
+        ({"rate": ""}, "rate must be a speed such as 1gbit or 500mbit, or none, got ''"),
     ],
 )
-def test_a_bad_job_says_what_is_wrong(text, problem, capsys):
+def test_a_bad_job_says_what_is_wrong(change, problem, capsys):
     parser = argparse.ArgumentParser()
-    entry.add_jobs(parser, HostsJob.parse, "none")
+    entry.add_jobs(parser, HostsJob)
     with pytest.raises(SystemExit):
-        parser.parse_args([f"--job={text}"])
-    assert f"--job: {problem}" in capsys.readouterr().err
+        parser.parse_args(["--job", json.dumps({**asdict(HostsJob(CARTPOLE, 2, UNLIMITED, 32)), **change})])
+    error = capsys.readouterr().err
+    assert "--job: job must be the fields of HostsJob as JSON" in error and problem in error
 
 
 @needs_hosts
 @pytest.mark.parametrize("rate", ["2.5gbit", "500mbit", "1000kbit"])
 def test_tc_takes_the_speeds_of_a_job(rate):
-    HostsJob.parse(f"CartPole-v1:1:{rate}:32")
+    HostsJob(CARTPOLE, 1, rate, 32)
     with Lan(1, rate):
         pass
 
@@ -273,7 +266,7 @@ def test_every_cell_of_a_buffer_over_hosts_has_a_figure(surroundings, peer):
     if registry.adapter_class(peer).venv and about.version is None:
         pytest.skip(about.reason or "")
     done = surroundings.run(
-        "-m", "suites.hosts", "--peer", peer, "--job=CartPole-v1:2:none:32", "--seconds=0.2",
+        "-m", "suites.hosts", "--peer", peer, f"--job={encoded(HostsJob(CARTPOLE, 2, UNLIMITED, 32))}", "--seconds=0.2",
         python=registry.python(peer), timeout=300,
     )  # fmt: skip
     results = [json.loads(line) for line in done.stdout.splitlines()]
@@ -305,7 +298,7 @@ def test_a_learner_without_its_only_server_has_no_figure(surroundings):
 
 
 def failed(surroundings, peer: str, failure: str) -> list[dict]:
-    job = f"--job=CartPole-v1:2:none:32:{failure}"
+    job = f"--job={encoded(HostsJob(CARTPOLE, 2, UNLIMITED, 32, failure))}"
     done = surroundings.run("-m", "suites.hosts", "--peer", peer, job, "--seconds=0.5")
     return [json.loads(line) for line in done.stdout.splitlines()]
 

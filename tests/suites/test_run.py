@@ -11,6 +11,7 @@ import pytest
 from adapters import registry
 from results.record import Run, load
 from suites import SUITES, suite_named, workloads
+from suites.runner.jobs import decoded
 from suites.runner.needs import SuiteLaunches
 from suites.runner.plan import fixed
 from suites.runner.profiles import PROFILES
@@ -323,7 +324,7 @@ def test_a_throughput_launch_is_asked_for_the_cells_that_are_open_and_for_no_oth
     (launch,) = throughput.launches(run, throughput.profiles["tiny"], ["cpprb"], ["CartPole-v1", "Pendulum-v1"])
     launch.records[3].fail("failed", "it crashed")
     command = launch.command(launch.open_records, Path("cells.jsonl"), 0)
-    jobs = [ThroughputJob.parse(option.removeprefix("--job=")) for option in command if option.startswith("--job=")]
+    jobs = [decoded(ThroughputJob, option.removeprefix("--job=")) for option in command if option.startswith("--job=")]
     assert len(jobs) == len(launch.records) - 1
     # In this order, too: the runner blames the first cell without a result.
     assert all(job.is_of(record) for job, record in zip(jobs, launch.open_records, strict=True))

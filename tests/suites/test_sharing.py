@@ -2,12 +2,14 @@
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from results.record import load
 from suites import workloads
+from suites.runner.jobs import encoded
 from suites.sharing import fleet
 from suites.sharing.fleet import WindowPart, Work
 from suites.sharing.measure import fleet_figures
@@ -18,17 +20,16 @@ WITH_PATIENCE = (
     "explorers.PATIENCE, fleet.STARVED_SECONDS, measure.FILL_SECONDS = {patience}, 0.5, {fill};"
     "sys.exit(measure.main())"
 )
-RANKED, RANKED_BATCHES = "prioritized_fleet:CartPole-v1:2000:1:2", "prioritized_fleet:CartPole-v1:2000:100:2"
-FLEET, BATCHES, STEP, ALONE = (
-    "fleet:CartPole-v1:2000:1:2", "fleet:CartPole-v1:2000:100:2", "step:CartPole-v1:2000:100:0",
-    "alone:CartPole-v1:2000:1:0",
-)  # fmt: skip
+RANKED, RANKED_BATCHES, FLEET, BATCHES = (
+    SharingJob(kind, "CartPole-v1", 2000, batch, 2) for kind in ("prioritized_fleet", "fleet") for batch in (1, 100)
+)
+STEP, ALONE = SharingJob("step", "CartPole-v1", 2000, 100), SharingJob("alone", "CartPole-v1", 2000, 1)
 
 
-def sharing(surroundings, peer: str, *jobs: str, seconds=0.2, patience=2.0, fill=30.0):
+def sharing(surroundings, peer: str, *jobs: SharingJob, seconds=0.2, patience=2.0, fill=30.0):
     """(exit status, results)."""
     program = WITH_PATIENCE.format(patience=patience, fill=fill)
-    options = [f"--seconds={seconds}", f"--most-seconds={seconds}", *(f"--job={job}" for job in jobs)]
+    options = [f"--seconds={seconds}", f"--most-seconds={seconds}", *(f"--job={encoded(job)}" for job in jobs)]
     done = surroundings.run("-c", program, "--peer", peer, *options)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
@@ -61,7 +62,7 @@ class Counting:
 def test_rows_are_counted_not_calls():
     shared = SimpleNamespace(stop=SimpleNamespace(value=False), added=[SimpleNamespace(value=0)], start=lambda: None)
     adapter = Counting(shared, calls=70)
-    fleet.explore(fleet.ExplorerRows(adapter, SharingJob.parse(BATCHES), workloads.load("CartPole-v1")), 0, shared)
+    fleet.explore(fleet.ExplorerRows(adapter, BATCHES, workloads.load("CartPole-v1")), 0, shared)
     assert shared.added[0].value == adapter.rows >= 7_000
 
 
@@ -98,7 +99,7 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
     monkeypatch.setattr(fleet, "STARVED_SECONDS", 4.0)
     window, recording = fleet.Window(0.25, 0.95), workloads.load("CartPole-v1")
     adapter = SimpleNamespace(start_method="fork", serve=None, sample=min)
-    figures = fleet_figures(adapter, SharingJob.parse(FLEET), recording, window)
+    figures = fleet_figures(adapter, FLEET, recording, window)
     assert figures["samples"] == (pytest.approx(rate), parts * round(rate * fleet.PART_SECONDS))
     assert figures["adds"] == pytest.approx((100 + rows) / fleet.PART_SECONDS)
     if rows:
@@ -115,7 +116,7 @@ def test_the_usual_rate_is_that_of_half_of_the_time():
 
 
 def test_among_one_explorer_there_is_no_slowest(surroundings):
-    _, results = sharing(surroundings, "plain", "fleet:CartPole-v1:2000:1:1")
+    _, results = sharing(surroundings, "plain", replace(FLEET, explorers=1))
     assert [result["benchmark"] for result in results] == ["adds", "samples"]
 
 
@@ -138,7 +139,7 @@ def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figure
 
 def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
     slow = "import sys; from suites.sharing import measure; measure.FILL_SECONDS = 0.0; sys.exit(measure.main())"
-    done = surroundings.run("-c", slow, "--peer=plain", f"--job={FLEET}")
+    done = surroundings.run("-c", slow, "--peer=plain", f"--job={encoded(FLEET)}")
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and {result["outcome"] for result in results} == {"skipped"}
     assert "too slow for 2,000 rows" in results[0]["reason"]
@@ -160,24 +161,19 @@ def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
 def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surroundings):
     status, results = sharing(surroundings, peer, job)
     assert status == (outcome != "skipped")
-    assert [result["benchmark"] for result in results] == SharingJob.parse(job).benchmarks
+    assert [result["benchmark"] for result in results] == job.benchmarks
     for result in results:
         assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
     assert surroundings.leftovers() == []
 
 
 def test_after_a_job_that_hangs_come_the_others(surroundings):
-    status, results = sharing(surroundings, "deadlocked", BATCHES, FLEET, "alone:CartPole-v1:500:100:0", fill=2.0)
+    status, results = sharing(
+        surroundings, "deadlocked", BATCHES, FLEET, replace(ALONE, capacity=500, batch=100), fill=2.0
+    )
     assert status == 1
     assert [result["outcome"] for result in results] == ["failed"] * 7
     assert all("stuck" in result["reason"] for result in results)
-
-
-def test_a_job_is_read_as_it_is_written():
-    for text in (FLEET, BATCHES, RANKED, STEP, ALONE):
-        assert str(SharingJob.parse(text)) == text
-    with pytest.raises(ValueError, match=r"kind of job must be one of .*, got 'dance'"):
-        SharingJob.parse("dance:CartPole-v1:2000:1:2")
 
 
 @pytest.mark.slow

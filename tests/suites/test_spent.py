@@ -13,13 +13,12 @@ from suites.runner import driver, plan, spent
 from suites.runner.results import read_results, read_spent
 from suites.runner.spent import WorkClock
 from suites.throughput.spec import SUITE
-from suites.throughput.tasks import ThroughputJob
+from suites.throughput.tasks import ThroughputJob, tasks
 from tests.reports.synthetic_runs import add_workload
 from tests.suites.test_driver import a_run
 
 JOBS = [
-    ThroughputJob.parse(f"{task}@CartPole-v1=500")
-    for task in ("add:batch=1", "sample:batch=32", "prioritized:batch=32")
+    ThroughputJob(task, "CartPole-v1", 500) for task in tasks("add:batch=1", "sample:batch=32", "prioritized:batch=32")
 ]
 
 
@@ -49,7 +48,7 @@ def test_inner_work_counts_once_and_nothing_else_counts(monkeypatch):
 def test_a_launch_of_calls_says_how_it_spent_its_time_and_the_record_keeps_it(tmp_path):
     run = a_run()
     records = SUITE.declare_jobs(run, "baselines-style", JOBS)
-    launch = SUITE.launch("calls", records, {"job": [str(job) for job in JOBS], "seconds": 0.05}, sys.executable)
+    launch = SUITE.launch("calls", records, {"job": JOBS, "seconds": 0.05}, sys.executable)
     run.add_peer("baselines-style", "1", "as it is")
     add_workload(run, "CartPole-v1")
     assert driver.drive(run, tmp_path / "run.json", plan.Fixed([(0, launch), (1, launch)]), 60) == 0

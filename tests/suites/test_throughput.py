@@ -12,10 +12,11 @@ from adapters import registry
 from adapters.peers.baselines_style import BaselinesStyle
 from suites import workloads
 from suites.runner import timing
+from suites.runner.jobs import encoded
 from suites.runner.timing import Stopwatch
 from suites.throughput import measure
 from suites.throughput.spec import SUITE
-from suites.throughput.tasks import SizedBenchmark, ThroughputJob
+from suites.throughput.tasks import SizedBenchmark, ThroughputJob, tasks
 from tests.suites.conftest import needs_atari
 from tests.suites.test_driver import a_run
 
@@ -69,23 +70,15 @@ def test_a_task_that_cannot_be_read_is_refused_by_name(text, said, surroundings)
     assert done.returncode == 4 and "task must be BENCHMARK:NAME=NUMBER" in done.stderr
 
 
+def on_cartpole(*texts: str) -> list[ThroughputJob]:
+    return [ThroughputJob(task, "CartPole-v1", 500) for task in tasks(*texts)]
+
+
 def measured(surroundings, peer: str, *jobs: str, seconds: float = 0.01):
     """The exit status of a launch, and its results."""
-    options = [f"--job={job}@CartPole-v1=500" for job in jobs]
+    options = [f"--job={encoded(job)}" for job in on_cartpole(*jobs)]
     done = surroundings.run("-m", "suites.throughput", f"--peer={peer}", f"--seconds={seconds}", *options)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
-
-
-@pytest.mark.parametrize("text", ["add:batch=1@CartPole-v1=2000:15", "sample:batch=32@my:Env/x-v0=64:inf"])
-def test_a_job_is_read_as_it_is_written(text):
-    assert str(ThroughputJob.parse(text)) == text
-
-
-@pytest.mark.parametrize("text", ["add:batch=1", "add:batch=1@CartPole-v1", "dance:batch=1@CartPole-v1=64"])
-def test_a_job_that_cannot_be_read_is_refused(text, surroundings):
-    with pytest.raises(ValueError, match=re.escape(f"got {text!r}")):
-        ThroughputJob.parse(text)
-    assert surroundings.run("-m", "suites.throughput", "--peer=plain", f"--job={text}").returncode == 2
 
 
 def test_a_launch_loads_the_recording_once(monkeypatch, tmp_path):
@@ -95,7 +88,8 @@ def test_a_launch_loads_the_recording_once(monkeypatch, tmp_path):
     workloads.save_user_workload("mine", "of a test", rows, 300, cache=tmp_path)
     loaded, load = [], workloads.load
     monkeypatch.setattr(workloads, "load", lambda name, *options: loaded.append(name) or load(name, *options))
-    options = ["--peer=baselines-style", "--job=add:batch=1@mine=500", "--job=sample:batch=32@mine=500"]
+    jobs = [ThroughputJob(task, "mine", 500) for task in tasks("add:batch=1", "sample:batch=32")]
+    options = ["--peer=baselines-style", *(f"--job={encoded(job)}" for job in jobs)]
     monkeypatch.setattr(sys, "argv", ["measure", *options, "--seconds=0.01"])
     assert measure.main() == 0
     assert loaded == ["mine"]
@@ -165,7 +159,7 @@ class FailsToClose(BaselinesStyle):
 )
 def test_what_a_peer_raises_is_its_failure_and_the_others_are_measured(kind, outcomes, reason, monkeypatch):
     monkeypatch.setitem(registry.PEERS, kind.name, f"{__name__}:{kind.__name__}")
-    jobs = [ThroughputJob.parse(f"{task}@CartPole-v1=500") for task in ("add:batch=1", "sample:batch=32")]
+    jobs = on_cartpole("add:batch=1", "sample:batch=32")
     results = list(measure.measure(kind.name, jobs, Stopwatch(0.01)))
     assert [each.outcome for each in results] == outcomes
     assert [each.reason for each in results if each.outcome == "failed"] == [reason]

@@ -9,9 +9,12 @@ import pytest
 
 from adapters import registry
 from adapters.behaviours import GivenPriority
+from suites.apex.spec import ApexJob
 from suites.integrity.measure import race
 from suites.integrity.spec import IntegritySettings
 from suites.runner.explorers import giving_up
+from suites.runner.jobs import encoded
+from suites.sharing.spec import SharingJob
 
 SERVED = ["reverb", "rllib[Ray actor]"]  # of those outside SHARED, the ones in this environment
 
@@ -34,7 +37,8 @@ def test_no_name_is_missing_or_twice():
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("peer", SERVED)
 def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
-    found = results(surroundings, "suites.apex", f"--peer={peer}", "--job=CartPole-v1:2:100:1000:0:0", "--seconds=1")
+    job = f"--job={encoded(ApexJob('CartPole-v1', 2, 100, 1000, 0, 0))}"
+    found = results(surroundings, "suites.apex", f"--peer={peer}", job, "--seconds=1")
     assert {"explorers", "learner"} <= set(found), found
     for name in ("explorers", "learner"):
         assert found[name]["outcome"] == "ok" and found[name]["value"] > 0, found
@@ -46,7 +50,8 @@ def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
 @pytest.mark.parametrize("peer", SERVED)
 def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
     """Two buffers in one process, one uniform and one prioritized."""
-    jobs = ("--job=fleet:CartPole-v1:1000:100:2", "--job=step:CartPole-v1:1000:1")
+    both = SharingJob("fleet", "CartPole-v1", 1000, 100, 2), SharingJob("step", "CartPole-v1", 1000, 1)
+    jobs = [f"--job={encoded(job)}" for job in both]
     found = results(surroundings, "suites.sharing", f"--peer={peer}", *jobs, "--seconds=0.5")
     for name in ("adds", "samples", "slowest", "step"):
         assert found[name]["outcome"] == "ok" and found[name]["value"] > 0, found
