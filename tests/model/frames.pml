@@ -1,6 +1,7 @@
-/* Frames stored once (F1 to F5, B0, L4): explorers that may die before any of their steps take chunks, append, and add
- * rows that refer to their frames, while a reader samples. A frame has two words, and a value has one frame. With SHARED
- * a row may refer to the frame that its process appended last. A claim is only open or closed; rows.pml models its rows. */
+/* Frames stored once (F1 to F5, B0, L4). Explorers, which may die before any of their steps, take chunks, append frames
+ * and add rows that refer to them, while a reader samples. A frame has two words, and a value is one frame. With
+ * SHARED, a row may refer to the last frame that its process appended. A claim is only open or closed; rows.pml models
+ * its rows. */
 #include "words.pml"
 #ifndef CAPACITY
 #define CAPACITY 1 /* slots: 1 or 2 */
@@ -9,10 +10,10 @@
 #define EXPLORERS 2
 #endif
 #ifndef CALLS
-#define CALLS 1 /* of the first explorer; of the others one */
+#define CALLS 1 /* by the first explorer; each other explorer makes one */
 #endif
 #ifndef ROWS
-#define ROWS 1 /* of a call: 1 or 2 */
+#define ROWS 1 /* per call: 1 or 2 */
 #endif
 #ifndef REGISTRATIONS
 #define REGISTRATIONS 2 /* 1 or 2 */
@@ -21,7 +22,7 @@
 #define CHUNKS 3 /* at most 7 */
 #endif
 #ifndef FRAMES
-#define FRAMES 1 /* of a chunk */
+#define FRAMES 1 /* per chunk */
 #endif
 #ifndef DEATHS
 #define DEATHS 0
@@ -30,30 +31,30 @@
 #define STOPS 0
 #endif
 #ifndef FAILURES
-#define FAILURES 0 /* of taking a chunk that has no memory yet */
+#define FAILURES 0 /* to take a chunk whose memory is not yet allocated */
 #endif
 #ifndef CLEARS
 #define CLEARS 0
 #endif
 #ifndef STORED
-#define STORED 0 /* rows at first: 1 has its frame in a chunk whose explorer died */
+#define STORED 0 /* rows stored at the start; with 1, its frame is in a chunk of an explorer that died */
 #endif
 #ifndef LATER
-#define LATER 0 /* calls when all have finished, none of which may lack a chunk */
+#define LATER 0 /* calls made after all explorers have finished; each must find a chunk */
 #endif
 
 byte head = STORED, cleared, holes_until;
 byte word[CAPACITY], ref[CAPACITY];
-byte want[CAPACITY]; /* the frame of the row in this slot: only the checks know it */
+byte want[CAPACITY]; /* the frame that the row in this slot should have; read by the checks only */
 bool claim[REGISTRATIONS], locked[REGISTRATIONS + 1];
-byte chunk[CHUNKS];  /* a chunk's word: 0, WRITING(0, registration), WRITTEN(e) */
+byte chunk[CHUNKS];  /* a chunk's word: 0, WRITING(0, registration) or WRITTEN(e) */
 bool filling[REGISTRATIONS];
-byte open[REGISTRATIONS], used[REGISTRATIONS], appended[REGISTRATIONS]; /* a registration's place; an open chunk is 1 + its number */
+byte open[REGISTRATIONS], used[REGISTRATIONS], appended[REGISTRATIONS]; /* a registration's place; `open` is the chunk's number + 1 */
 byte first_word[CHUNKS * FRAMES], second_word[CHUNKS * FRAMES];
 byte finished, deaths, stops, failures;
-bool recovered; /* from now on no chunk may be lacking */
+bool recovered; /* from now on, every explorer must find a chunk */
 #if WEAK_F2
-bool loose[CHUNKS]; /* none who filled it has claimed a row since: nothing but the chunk's word orders these frames */
+bool loose[CHUNKS]; /* its writer has claimed no row since filling it: only the chunk's word orders these frames */
 #endif
 #if WEAK_F3
 bool promised[CHUNKS];
@@ -70,7 +71,7 @@ bool promised[CHUNKS];
 
 proctype explorer(byte value; byte calls) {
   byte registration = NOBODY, dead = NOBODY, i, c, h, s, e, seen;
-  byte mine, count, closing; /* the open chunk, how many of its frames are used, a bit for each that is to be closed */
+  byte mine, count, closing; /* the open chunk, its number of used frames, a bit for each chunk to close */
   byte refs[ROWS], values[ROWS];
 #if SHARED
   byte here, last_ref, last_value, last_registration, last_appended;
@@ -103,7 +104,7 @@ F1:
 #endif
     filling[registration] = !WEAK_F1);
 
-F2: /* look: a chunk whose rows have expired, or else a fresh one */
+F2: /* look for a chunk whose rows have expired, or else for a fresh one */
   skip;
   atomic {
     if
@@ -116,7 +117,7 @@ F2: /* look: a chunk whose rows have expired, or else a fresh one */
     :: else
     fi
   }
-#if WEAK_F3 /* it is known that the look will succeed, and a frame's word is seen before it: others leave the chunk */
+#if WEAK_F3 /* a frame's word becomes visible before the chunk is taken, which is reserved here */
   STEP(
     do
     :: c < CHUNKS && (promised[c] || !is_written(chunk[c])) -> c++
@@ -126,7 +127,7 @@ F2: /* look: a chunk whose rows have expired, or else a fresh one */
     :: c < CHUNKS -> promised[c] = true; promises = true; first_word[c * FRAMES] = value + 1
     :: else -> c = 0
     fi);
-end_F2: /* if it does not succeed, this did not happen */
+end_F2: /* discard this execution if the chunk cannot be taken after all */
   !promises || may_be_used(c);
 #endif
   STEP(
@@ -162,7 +163,7 @@ F3: /* append */
   skip;
   STEP(assert(chunk[mine - 1] == WRITING(0, registration)); value++; first_word[AT] = value);
   STEP(second_word[AT] = value);
-#if WEAK_F2 /* nothing says that the chunk's last writer came first: its word is the one that stays */
+#if WEAK_F2 /* unordered with the chunk's previous writer, whose word overwrites ours */
   STEP(if :: old > 0 -> second_word[AT] = old; old = 0 :: else fi);
 #endif
   atomic {
@@ -234,7 +235,7 @@ next:
   :: c < CHUNKS -> if :: closing >> (c + 1) & 1 -> chunk[c] = WRITTEN(end) :: else fi; c++ \
   :: else -> c = 0; closing = 0; break \
   od
-F4: /* close those that are full; nobody else changes these words: that it is one step hides nothing */
+F4: /* close the full chunks; one step is enough, since no other process changes these words */
   skip;
 #if !F4_EARLY
   STEP(e = head);
@@ -273,7 +274,7 @@ claim_again:
   skip;
   STEP(!all_held -> goto E2);
 
-take_back: /* the chunks that were taken; what was appended to the open one is not counted */
+take_back: /* return the chunks of this call; frames appended to the open chunk are not counted */
   skip;
   STEP(
     if :: NO_UNDO -> closing = 0 :: else -> closing = closing | 1 << mine fi;
@@ -290,7 +291,7 @@ take_back: /* the chunks that were taken; what was appended to the open one is n
     filling[registration] = false;
     goto E8);
 
-B0: /* as F4, of the dead one's chunks */
+B0: /* as F4, for the chunks of the dead process */
   skip;
 #define CLOSE_GRAVE \
   STEP(e = head); \
@@ -363,7 +364,8 @@ end:
   skip
 }
 
-/* It writes nothing that others see: one look, begun at any time, stands for any number of readers and looks. */
+/* A reader writes nothing that other processes see: a single read that may begin at any time covers any number of
+ * readers and reads. */
 proctype reader() {
   byte slot, seen, expected, at, first, second;
   atomic {
@@ -410,7 +412,8 @@ end:
   atomic { slot = 0; seen = 0; expected = 0; at = 0; first = 0; second = 0 }
 }
 
-/* No chunk is lost, and none has two owners: it is its registration's open one, or will be closed when the registration is taken. */
+/* No chunk is lost, and none has two owners: each is its registration's open chunk, or will be closed when the
+ * registration is reclaimed. */
 inline check_chunks() {
   do
   :: i < CHUNKS ->

@@ -1,12 +1,12 @@
-/* Two learners change the priority of one row (U1 to U3, T5), the second of which joins later, while an explorer
- * overwrites the row: in the end both know the same priority. There is one slot, so a journal entry need not name it. */
+/* Two learners change the priority of one row (U1 to U3, T5) while an explorer overwrites the row. The second learner
+ * joins later. At the end, both must know the same priority. There is one slot, so a journal entry need not name it. */
 #define CAPACITY 1
 #ifndef EXPLORERS
 #define EXPLORERS 1
 #endif
 #define REGISTRATIONS 1
 #ifndef COUNT
-#define COUNT 2 /* learners that run: one changes the row, one comes later, the third only looks */
+#define COUNT 2 /* learners that run: one updates the row, one joins later, the third only reads */
 #endif
 #ifndef FIRST_UPDATES
 #define FIRST_UPDATES 1
@@ -15,17 +15,17 @@
 #define LATER_UPDATES 0
 #endif
 #ifndef LEARNERS_BEFORE
-#define LEARNERS_BEFORE 1 /* that are counted: 2 with one that died or that is not run */
+#define LEARNERS_BEFORE 1 /* learners that have a place at the start; with COUNT 2 the second never runs, as if dead */
 #endif
 #ifndef BATCH
-#define BATCH 0 /* numbers of the journal are taken for all of a learner's changes at once */
+#define BATCH 0 /* a learner takes journal numbers for all its updates at once */
 #endif
 #ifndef DEAF
-#define DEAF 0 /* who changes the row does not catch up: fewer states */
+#define DEAF 0 /* a learner that updates does not catch up, which leaves fewer states */
 #endif
 #include "learner.pml"
 
-/* An entry: its round from 1 on, and whether the change is done. */
+/* An entry: its round, from 1, and whether the update is done. */
 #ifndef ENTRIES
 #define ENTRIES 2
 #endif
@@ -35,13 +35,13 @@
 #define is_old(number, end) ((end) > (number) + ENTRIES / 2)
 
 byte entry[ENTRIES];
-byte journal; /* number of the next entry */
-byte place[3]; /* a learner's: how far it has read, + 1; 0 if it is not written for */
-byte updated; /* learners that will change nothing more */
+byte journal; /* the number of the next entry */
+byte place[3]; /* per learner: how far it has read, + 1; 0 if it has no place */
+byte updated; /* learners that have made all their updates */
 
 #define HAS_OTHERS (me != 0 && place[0] != 0 || me != 1 && place[1] != 0 || me != 2 && place[2] != 0)
 
-/* Who is so far behind that it has to look at every slot is written for no more. */
+/* Evict a learner that is so far behind that it must look at every slot anyway. */
 #define PASS_OVER(p) \
   if :: p != me && place[p] != 0 && is_old(place[p] - 1, journal) -> place[p] = 0 :: else fi
 
@@ -52,7 +52,7 @@ byte updated; /* learners that will change nothing more */
   } \
   atomic { PASS_OVER(0); PASS_OVER(1); PASS_OVER(2) }
 
-/* Who finds a newer round there was overtaken, and takes another number. */
+/* A learner that finds an entry of a later round there was overtaken, and takes another number. */
 #define WRITE_ENTRY(done) \
   do \
   :: e = entry[number % ENTRIES]; \
@@ -68,14 +68,14 @@ byte updated; /* learners that will change nothing more */
      TAKE_NUMBERS(1) \
   od
 
-/* U1. */
+/* U1 */
 #define ANNOUNCE if :: others -> WRITE_ENTRY(false) :: else fi
 #define MAY_DIE if :: KILLS -> updated++; goto killed :: skip fi
 
-/* Of more than two changes each differs from the one before. */
+/* With more than two updates, each writes a different value from the one before. */
 #define VALUE (FIRST_UPDATES > 2 && updates % 2 == 0 -> 1 : value)
 
-/* U2: a compare-and-swap, if the low bits are still those of the row that was sampled. */
+/* U2: compare-and-swap, if the low bits are still those of the sampled row. */
 #define CHANGE \
   do \
   :: p = prio[0]; \
@@ -96,7 +96,7 @@ byte updated; /* learners that will change nothing more */
      } \
   od
 
-/* U3. */
+/* U3 */
 #define SAY_DONE \
   atomic { \
     if \
@@ -107,7 +107,7 @@ byte updated; /* learners that will change nothing more */
     fi \
   }
 
-/* After the last one: entries that were old before they were done are written anew. Of several, the first is the oldest. */
+/* After the last update: write a new entry if any became old before it was done. The first one is the oldest. */
 #define SAY_AGAIN \
   if :: others && changed && !NO_AGAIN && (overtaken || is_old(first, journal)) -> TAKE_NUMBERS(1); WRITE_ENTRY(true) :: else fi; \
   if \
@@ -121,7 +121,7 @@ proctype learner(byte me; byte value; byte updates; bool late) {
   byte leaf[CAPACITY], remembered[REGISTRATIONS];
   byte last, h, k, c, r, w, p;
   byte read, mine, number, first, nth, count, end, e;
-  int waiting; /* a bit for each entry that was not done */
+  int waiting; /* a bit for each entry that is not yet done */
   bool look, final, others, changed, overtaken;
 
   if :: late -> mine = 255 :: else -> mine = 1 fi;
@@ -130,7 +130,7 @@ proctype learner(byte me; byte value; byte updates; bool late) {
 T1:
   atomic { updates == 0 || leaf[0] == NO_LEAF -> final = updated == COUNT && finished == EXPLORERS }
   if
-  :: place[me] != mine && !(NO_REJOIN && mine != 255) -> /* it is new, or was evicted: everything is new to it */
+  :: place[me] != mine && !(NO_REJOIN && mine != 255) -> /* new or evicted: it must read everything */
      atomic {
        end = journal;
        read = (FROM_THE_END -> end : (end > ENTRIES / 2 -> end - ENTRIES / 2 : 0));
@@ -142,7 +142,7 @@ T1:
   fi;
   CATCH_UP;
 T5:
-#if WEAK_T5 /* the priority is loaded before the entries */
+#if WEAK_T5 /* the priority is loaded before the entries are */
   w = word[0];
   p = prio[0];
 #endif

@@ -1,9 +1,10 @@
-/* How a learner catches up, T1 to T5, on the ring of ring.pml; tree.pml and journal.pml use it. */
+/* How a learner catches up (T1 to T5), on the ring of ring.pml. Included by tree.pml and journal.pml. */
 #define LEARNERS 1
 #include "ring.pml"
 #define NO_LEAF 0
 
-/* Rows r to `end`: a leaf is the slot's priority if its word is `written(s)` and the low bits of s match, else 0. */
+/* Set the leaves of rows r to `end`: the slot's priority if its word is `written(s)` and the low bits of s match, else
+ * 0. */
 #define LOOK_AT_ROWS(end) \
   do \
   :: r < end -> \
@@ -20,7 +21,7 @@
   :: remembered[k] != NONE && !FORGETS && !(T2_CLOSED_ONLY && remembered[k] == c) -> \
      r = first_of(remembered[k]); \
      LOOK_AT_ROWS(end_of(remembered[k])) \
-  :: remembered[k] != NONE && remembered[k] == c && !final -> /* or later: the last look counts */ \
+  :: remembered[k] != NONE && remembered[k] == c && !final -> /* may look later: only the last look counts */ \
      skip \
   :: else \
   fi
@@ -48,7 +49,7 @@
   fi; \
   last = h
 
-/* To be asked when nobody changes anything any more. */
+/* Only valid once no process changes anything any more. */
 #define CHECK_LEAVES \
   do \
   :: k < CAPACITY -> \

@@ -1,11 +1,11 @@
-/* The switches of the checks: -DWEAK_E3=1 and so on. ORDER(WEAK_E3, first, second) are the two operations that the order
- * of E3 keeps apart; if it is weakened, the second comes first. */
+/* The switches of the checks: -DWEAK_E3=1 and so on. ORDER(WEAK_E3, first, second) performs two operations that the
+ * memory order of E3 keeps in sequence; if that order is weakened, the second operation comes first. */
 #define ORDER_0(first, second) first; second
 #define ORDER_1(first, second) second; first
 #define ORDER_(weak, first, second) ORDER_##weak(first, second)
 #define ORDER(weak, first, second) ORDER_(weak, first, second)
 
-/* What is run: with a reader (rows.pml) or learners that keep trees (learner.pml), and what is looked at besides. */
+/* Which processes run, a reader (rows.pml) or learners with trees (learner.pml), and which additional checks. */
 #ifndef READER
 #define READER 0
 #endif
@@ -22,7 +22,7 @@
 #define KILLS 0
 #endif
 
-/* Orders that may be weakened. */
+/* Memory orders that can be weakened. */
 #ifndef WEAK_E2
 #define WEAK_E2 0
 #endif
@@ -90,7 +90,7 @@
 #define WEAK_U2 0
 #endif
 
-/* Steps left out, or done in another way; ONLY_ROWS lets two writers pass, to see what a reader makes of it. */
+/* Steps that are left out or changed. ONLY_ROWS allows two writers in one slot, to check what a reader then sees. */
 #ifndef FETCH_ADD
 #define FETCH_ADD 0
 #endif

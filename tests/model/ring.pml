@@ -1,8 +1,8 @@
-/* The ring of docs/protocol.md: its words, its registrations, and an explorer that may die or be stopped before any of its
- * steps. The steps have the names used there. rows.pml adds a reader, tree.pml learners.
+/* The ring of docs/protocol.md: its words, its registrations, and an explorer that may die or be stopped before any of
+ * its steps. The steps have the names used there. rows.pml adds a reader, and tree.pml adds a learner.
  *
- * Spin's memory is sequentially consistent. A weakened order is modelled as the other order of the two operations
- * that it keeps apart; where these belong to two processes, a comment says so. */
+ * Spin's memory is sequentially consistent. A weakened memory order is modelled by swapping the two operations that it
+ * keeps in sequence. If they belong to two processes, a comment says so. */
 #include "words.pml"
 #ifndef CAPACITY
 #define CAPACITY 2 /* slots: 1 or 2 */
@@ -11,7 +11,7 @@
 #define EXPLORERS 2
 #endif
 #ifndef ROWS
-#define ROWS 2 /* that the first explorer adds; the others add one */
+#define ROWS 2 /* added by the first explorer; each other explorer adds one */
 #endif
 #ifndef CHUNK
 #define CHUNK 1 /* 1 or 2 */
@@ -20,10 +20,10 @@
 #define REGISTRATIONS EXPLORERS /* 1 to 3 */
 #endif
 #ifndef DEATHS
-#define DEATHS 0 /* at most, of any explorers at any steps */
+#define DEATHS 0 /* at most; any explorer, before any step */
 #endif
 #ifndef STOPS
-#define STOPS 0 /* likewise, of explorers that never go on and keep their locks */
+#define STOPS 0 /* likewise; a stopped explorer never continues and keeps its locks */
 #endif
 
 #define NONE 0
@@ -34,20 +34,20 @@
 byte head;
 byte word[CAPACITY];
 byte claim[REGISTRATIONS];
-bool locked[REGISTRATIONS + 1]; /* nobody's is never asked */
+bool locked[REGISTRATIONS + 1]; /* the last one, NOBODY's, is never tested */
 
-/* What a row has beside its word depends on who looks at it; where nobody does, E5 is left out. */
+/* A row has data for a reader, or a priority for learners. Without either, E5 is left out. */
 #if READER
 #define UNWRITTEN 255
 byte first_word[CAPACITY] = UNWRITTEN;
 byte second_word[CAPACITY] = UNWRITTEN;
 #define COPY(s) STEP(second_word[SLOT(s)] = s)
 #elif LEARNERS
-#define PRIORITY(s, value) ((s) << 2 | (value)) /* a value is 1 to 3, and 1 with a new row */
+#define PRIORITY(s, value) ((s) << 2 | (value)) /* a value is 1 to 3; a new row has 1 */
 #define row_of_priority(p) ((p) >> 2)
 byte prio[CAPACITY];
 #if LARGEST
-byte largest; /* in this check a row's priority is its number + 1 */
+byte largest; /* in this check, a row's priority is its number + 1 */
 #endif
 #define COPY(s) STEP(prio[SLOT(s)] = PRIORITY(s, 1))
 #else
@@ -55,12 +55,12 @@ byte largest; /* in this check a row's priority is its number + 1 */
 #endif
 #define RAISE(s) STEP(if :: largest <= s -> largest = s + 1 :: else fi)
 
-/* What only the checks know. */
+/* Read by the checks only. */
 byte finished, deaths, stops;
 byte writers[CAPACITY];
 #if HISTORY
 int was_written;       /* a bit for each row */
-byte newest[CAPACITY]; /* committed row, + 1 */
+byte newest[CAPACITY]; /* the slot's newest committed row, + 1 */
 #define RECORD(s) \
   assert(!(was_written & 1 << s)); was_written = was_written | 1 << s; \
   assert(newest[SLOT(s)] <= s); newest[SLOT(s)] = s + 1
@@ -89,7 +89,7 @@ proctype explorer(byte rows) {
   byte old;
 #endif
 
-E1: /* a registration whose lock can be had */
+E1: /* take a registration whose lock is free */
   skip;
   STEP(!locked[0] || !locked[REGISTRATIONS - 1] || !locked[REGISTRATIONS / 2] ->
     if
@@ -113,7 +113,7 @@ E2: /* announce */
       :: head == h || FETCH_ADD -> h = head; head = h + count; assert(head <= LAST_ROW + 1)
       :: else -> goto E2
       fi));
-#if WEAK_E2 /* the last chunk's commit is seen after the new announcement */
+#if WEAK_E2 /* the last chunk's commit becomes visible after the new announcement */
   STEP(if :: late > 0 -> word[SLOT(late - 1)] = WRITTEN(late - 1); writers[SLOT(late - 1)]--; late = 0 :: else fi);
 #endif
 
@@ -126,7 +126,7 @@ E4: /* mark */
     :: !FETCH_ADD && is_writing(seen) && row_of(seen) < s -> goto held
     :: else
     fi);
-#if WEAK_E5 /* the processor has decided that the mark will succeed, and a word of data is seen before it */
+#if WEAK_E5 /* a word of data becomes visible before the mark; the slot is reserved here */
   STEP(!marking[SLOT(s)] -> if :: word[SLOT(s)] != seen -> goto E4 :: else -> marking[SLOT(s)] = true fi);
   STEP(first_word[SLOT(s)] = s);
 #endif
@@ -149,7 +149,7 @@ held:
     :: else -> dead = registration_of(seen); locked[dead] = true
     fi);
 
-B1: /* nobody else changes these words: that it is one step hides nothing */
+B1: /* one step is enough, since no other process changes these words */
   skip;
   ORDER(WEAK_B1,
     STEP(s = 0;
@@ -171,13 +171,13 @@ B1: /* nobody else changes these words: that it is one step hides nothing */
     :: else -> locked[dead] = false; dead = NOBODY; goto E4
     fi);
 
-E5: /* copy: the first word of each row ... */
+E5: /* copy the first word of each row ... */
   skip;
 #if READER
   STEP(if :: MINE(i) -> s = h + i; first_word[SLOT(s)] = s :: else fi;
     NEXT_ROW(E5, E6));
 #endif
-E6: /* ... the last, and commit */
+E6: /* ... then the last word, and commit */
   skip;
   if
   :: MINE(i) ->
@@ -198,14 +198,14 @@ E6: /* ... the last, and commit */
 #if LARGEST && !WEAK_E8
      RAISE(s);
 #endif
-#if WEAK_E4 /* nothing says that the slot's last writer came first: its word is the one that stays */
+#if WEAK_E4 /* unordered with the slot's previous writer, whose word overwrites ours */
      STEP(if :: old != UNWRITTEN -> second_word[SLOT(s)] = old :: else fi);
 #endif
   :: else
   fi;
   atomic { NEXT_ROW(E6, E7) };
 
-E7: /* close; but where more rows come, their announcement (E2) does that */
+E7: /* close the claim; if more rows follow, their announcement (E2) does that */
   skip;
   STEP(
     rows = rows - count + again;
@@ -221,11 +221,11 @@ E8:
   STEP(locked[registration] = false; registration = NOBODY;
     if :: rows > 0 -> goto E1 :: else -> goto done fi);
 
-claim_again: /* spins while all slots are held: waits until one is not */
+claim_again: /* the explorer spins while all slots are held; here it waits until one is free */
   skip;
   STEP(!all_held -> goto E2);
 
-died: /* the kernel frees the locks */
+died: /* the kernel releases the locks */
   atomic {
     locked[registration] = false;
     locked[dead] = false;

@@ -1,9 +1,10 @@
-/* Rows and their slots, on the ring of ring.pml. With -DREADER=1 a reader samples (L1 to L3) while explorers add;
- * otherwise rows are added after they have finished, to check the state that they left. */
+/* Rows and their slots, on the ring of ring.pml. With -DREADER=1, a reader samples (L1 to L3) while explorers add.
+ * Otherwise, more rows are added after the explorers have finished, to check the state that they left behind. */
 #include "ring.pml"
 
 #if READER
-/* It writes nothing that others see: one draw, begun at any time, stands for any number of readers and draws. */
+/* A reader writes nothing that other processes see: a single draw that may begin at any time covers any number of
+ * readers and draws. */
 proctype reader() {
   byte slot, seen, first, second;
   atomic {
@@ -38,7 +39,7 @@ init {
 #endif
   }
 #if !READER && STOPS == 0
-  /* Whatever was left behind: every slot is used again within CAPACITY adds. */
+  /* Whatever state was left behind, every slot is reused within CAPACITY adds. */
   atomic { finished == EXPLORERS -> deaths = DEATHS; start = head; run explorer(CAPACITY) }
   atomic {
     finished == EXPLORERS + 1 ->

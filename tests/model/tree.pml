@@ -1,5 +1,5 @@
-/* A learner and its tree, while explorers add. When all explorers have finished, died or stopped, and the learner has
- * caught up once more, it knows the priority of each stored row, and no other. */
+/* A learner and its tree, while explorers add. Once all explorers have finished, died or stopped, and the learner has
+ * caught up once more, its tree holds the priority of each stored row, and no other. */
 #include "learner.pml"
 
 init {
@@ -13,7 +13,7 @@ init {
     od
   }
 #if LARGEST
-  /* E8: who sees a largest priority finds its row, or a newer one in its place. */
+  /* E8: a process that sees a largest priority finds its row, or a newer row in the same slot. */
   atomic {
     finished == EXPLORERS || largest > 0;
     if :: largest > 0 -> r = largest - 1; w = word[SLOT(r)]; assert(w == WRITTEN(r) || row_of(w) > r) :: else fi;

@@ -1,8 +1,8 @@
-/* Shared by ring.pml and frames.pml: the switches, slots' words, and steps before which an explorer may die. */
+/* Shared by ring.pml and frames.pml: the switches, the words of slots, and steps before which an explorer may die. */
 #include "orders.pml"
 
 /* A slot's word: two bits for its state, two for the registration, the others for the row's number. */
-#define FREE(s) (PLAIN_FREE -> 0 : (s) << 4) /* whoever was to write row s died; FREE(0) from the start */
+#define FREE(s) (PLAIN_FREE -> 0 : (s) << 4) /* the process that should have written row s died; FREE(0) initially */
 #define WRITING(s, registration) ((s) << 4 | (registration) << 2 | 1)
 #define WRITTEN(s) ((s) << 4 | 2)
 #define is_writing(w) (((w) & 3) == 1)
@@ -16,13 +16,13 @@
 #define is_held(slot) (is_writing(word[slot]) && locked[registration_of(word[slot])])
 #define all_held (is_held(0) && is_held(CAPACITY - 1))
 
-/* One step, of which nobody sees half; death or a stop may come before it. Where a goto leads stands `skip` first: from
- * one atomic block into another it would make one of both. */
+/* One atomic step; the process may die or be stopped before it. The target of a goto begins with `skip`: a jump from
+ * one atomic block directly into another would merge the two. */
 #define STEP(...) \
   atomic { \
     if \
     :: deaths < DEATHS -> deaths++; goto died \
     :: stops < STOPS -> stops++; goto stopped \
-    :: skip; /* or else an `else` of the step's would be one of this `if` */ __VA_ARGS__ \
+    :: skip; /* otherwise an `else` in the step would belong to this `if` */ __VA_ARGS__ \
     fi \
   }
