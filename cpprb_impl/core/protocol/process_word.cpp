@@ -1,3 +1,4 @@
+// Its memory orders are all relaxed and have no line in tests/weak_memory/orders: `make orders` replaces this file.
 #include "process_word.hpp"
 
 #include <fcntl.h>

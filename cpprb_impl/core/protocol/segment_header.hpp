@@ -1,4 +1,5 @@
 // The header at the start of a shared buffer's memory; docs/protocol.md explains how it is used.
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #include "frame_pool.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 // Frames are stored in chunks. A chunk belongs to a registration, and so to one explorer while it is inside add(),
 // which appends frames to it. A full chunk is reused by the first explorer that needs one, once all rows that refer to
 // it have expired. Implements steps F1 to F5, B0 and L4 of docs/protocol.md.
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #pragma once
 
 #include <cstddef>

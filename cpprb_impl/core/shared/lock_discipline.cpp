@@ -6,6 +6,7 @@
 // Locks are always taken in the order: gate, registrations by number, index. No process waits for a lock that precedes
 // one it holds, so there is no cycle. Every lock is robust, and no lock protects data that a dying process could leave
 // incomplete: see docs/protocol.md.
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #include "lock_discipline.hpp"
 
 #include <sched.h>

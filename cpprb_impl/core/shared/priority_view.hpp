@@ -1,5 +1,6 @@
 // A learner's view of a shared store's priorities: a tree in its own memory, updated with what explorers and other
 // learners write. Implements steps T0 to T5 and U1 to U3 of docs/protocol.md.
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,5 @@
 // How explorers add rows (steps E1 to E9), and how the claim of a process that died is reclaimed (B1, B2).
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #include <sched.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // How learners read rows while explorers write: steps L1 to L4.
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #include <algorithm>
 #include <stdexcept>
 

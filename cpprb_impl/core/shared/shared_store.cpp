@@ -1,4 +1,5 @@
 // The segment: creating it, attaching to it, counting its rows and clearing it.
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #include "shared_store.hpp"
 
 #include <algorithm>

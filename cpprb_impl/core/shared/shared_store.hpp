@@ -1,4 +1,5 @@
 // The store shared by processes: a ring in one segment, using the protocol of docs/protocol.md.
+// Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #pragma once
 
 #include <algorithm>
