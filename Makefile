@@ -90,7 +90,8 @@ orders: ## run the core on a model of weak memory, and check that each weakened 
 	@$(PY) $(PIP_INSTALL) -r constraints-fuzz.txt
 	@touch $@
 
-lint: .venv/.built ## check style, types, common mistakes and GitHub's files: ruff, mypy, stubtest, clang-format, clang-tidy, check-jsonschema
+lint: .venv/.built ## check style, types, common mistakes, GitHub's files and commit subjects: ruff, mypy, stubtest, clang-format, clang-tidy, check-jsonschema
+	@.ci/subjects
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
