@@ -81,7 +81,7 @@ def test_rows_of_any_fields_are_drawn_by_priority(flexible_prioritized_peer: str
         adapter.close()
 
 
-def test_fixed_fields_are_a_reason_and_no_error(fixed_peer: str, fields: dict[str, Field]) -> None:
+def test_a_peer_with_fixed_fields_refuses_other_fields(fixed_peer: str, fields: dict[str, Field]) -> None:
     try:
         adapter_class(fixed_peer).version()
     except Unavailable as reason:

@@ -74,13 +74,13 @@ class NeverDrawsSome(BaselinesStyle):
         return {name: np.asarray(column)[chosen] for name, column in batch.items()}
 
 
-def test_a_right_peer_passes() -> None:
+def test_a_correct_peer_passes() -> None:
     adapter = BaselinesStyle(SPEC)
     check_priorities(adapter, SPEC)
     check_round_trip(adapter, SPEC, AddedRows(keyed_columns(CARTPOLE, 64), CARTPOLE))
 
 
-def test_mixed_up_rows_are_caught() -> None:
+def test_mixed_up_rows_are_detected() -> None:
     columns = keyed_columns(CARTPOLE, 64)
     adapter = MixesUpRows(SPEC)
     adapter.add_batch(columns)
@@ -88,7 +88,7 @@ def test_mixed_up_rows_are_caught() -> None:
         check_round_trip(adapter, SPEC, AddedRows(columns, CARTPOLE))
 
 
-def test_uniform_draws_are_caught() -> None:
+def test_uniform_draws_are_detected() -> None:
     adapter = DrawsUniformly(SPEC)
     adapter.wanted = np.random.default_rng(SPEC.seed).permutation(np.geomspace(0.05, 5.0, 64))
     with pytest.raises(WrongAnswer, match="not drawn by priority"):
@@ -104,18 +104,18 @@ class SetsOnAddOnly(IgnoresUpdates):
             self.buffer.update_priorities(range(len(priorities)), priorities.tolist())
 
 
-def test_ignored_updates_are_caught() -> None:
+def test_ignored_updates_are_detected() -> None:
     with pytest.raises(WrongAnswer, match="raised priority"):
         check_priorities(SetsOnAddOnly(SPEC), SPEC)
 
 
-def test_wrong_weights_are_caught() -> None:
+def test_wrong_weights_are_detected() -> None:
     with pytest.raises(WrongAnswer, match=r"weights: .*, expected .* by the formula"):
         check_priorities(WrongWeights(SPEC), SPEC)
 
 
 @pytest.mark.parametrize("broken", [KeepsTheOldest, NeverDrawsSome])
-def test_wrong_overwriting_is_caught(broken: type[BaselinesStyle]) -> None:
+def test_wrong_overwriting_is_detected(broken: type[BaselinesStyle]) -> None:
     columns = keyed_columns(CARTPOLE, 100)
     adapter = broken(SPEC)
     adapter.add_batch(columns)
@@ -124,7 +124,7 @@ def test_wrong_overwriting_is_caught(broken: type[BaselinesStyle]) -> None:
 
 
 @pytest.mark.parametrize("name", list(CARTPOLE))
-def test_one_changed_value_is_caught_and_its_field_named(name: str) -> None:
+def test_one_changed_value_is_detected_and_its_field_named(name: str) -> None:
     columns = keyed_columns(CARTPOLE, 50)
     batch = {key: column[:10].copy() for key, column in columns.items()}
     batch[name].reshape(10, -1)[4, -1] = ~batch[name].reshape(10, -1)[4, -1] if name == "done" else 77
@@ -132,7 +132,7 @@ def test_one_changed_value_is_caught_and_its_field_named(name: str) -> None:
         check_rows(batch, columns, CARTPOLE)
 
 
-def test_one_changed_pixel_is_caught() -> None:
+def test_one_changed_pixel_is_detected() -> None:
     fields = FIELDS["ALE/Seaquest-v5"]
     columns = keyed_columns(fields, 8)
     batch = {key: column.copy() for key, column in columns.items()}
@@ -141,7 +141,7 @@ def test_one_changed_pixel_is_caught() -> None:
         check_rows(batch, columns, fields)
 
 
-def test_pixels_may_be_the_floats_that_a_network_takes_but_no_others() -> None:
+def test_pixels_may_be_scaled_to_the_floats_of_a_network_but_not_otherwise() -> None:
     fields = FIELDS["ALE/Seaquest-v5"]
     columns = keyed_columns(fields, 8)
     floats = {**columns, "obs": columns["obs"].astype(np.float32)}
@@ -161,13 +161,13 @@ def test_pixels_may_be_the_floats_that_a_network_takes_but_no_others() -> None:
         ("act", lambda column: column[:-1], "act: shape"),
     ],
 )
-def test_wrong_shape_or_kind_is_caught(name, change, message) -> None:
+def test_wrong_shape_or_kind_is_detected(name, change, message) -> None:
     columns = keyed_columns(CARTPOLE, 10)
     with pytest.raises(WrongAnswer, match=message):
         check_rows({**columns, name: change(columns[name])}, columns, CARTPOLE)
 
 
-def test_a_missing_field_is_caught() -> None:
+def test_a_missing_field_is_detected() -> None:
     columns = keyed_columns(CARTPOLE, 10)
     with pytest.raises(WrongAnswer, match="next_obs: missing from the batch"):
         check_rows({name: column for name, column in columns.items() if name != "next_obs"}, columns, CARTPOLE)
@@ -179,13 +179,13 @@ def test_scalars_may_have_a_last_axis_and_wider_floats() -> None:
     assert check_rows(batch, columns, CARTPOLE).tolist() == list(range(10))
 
 
-def test_repeated_rows_count_as_the_first() -> None:
+def test_repeated_rows_count_as_their_first_occurrence() -> None:
     columns = {name: np.concatenate([column, column]) for name, column in keyed_columns(CARTPOLE, 5).items()}
     assert check_rows(columns, columns, CARTPOLE).tolist() == [0, 1, 2, 3, 4] * 2
 
 
 @pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
-def test_keyed_rows_differ_in_every_field_that_can_tell(fields) -> None:
+def test_keyed_rows_differ_in_every_field_that_can_differ(fields) -> None:
     columns = keyed_columns(fields, 300, first=41)
     for name in ("obs", "next_obs", "rew"):
         assert len({row.tobytes() for row in columns[name]}) == 300

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 @pytest.mark.parametrize("fields", [*FIELDS.values(), NUMBERS], ids=[*FIELDS, "Taxi-v3"])
 def test_rows_come_back_whole(peer: str, fields: dict[str, Field], prioritized: bool) -> None:
-    """Added in every form there is: bit for bit the same rows."""
+    """In every form that `add` accepts, rows are returned bit for bit."""
     spec = Spec(capacity=256, fields=fields, prioritized=prioritized)
     columns = keyed_columns(spec.fields, 140)
     part = [{name: column[i : i + 20] for name, column in columns.items()} for i in range(0, 140, 20)]
@@ -52,8 +52,8 @@ def as_batches(columns: Columns, rows: int) -> list[Step]:
     return [Step(*(columns[name][at : at + rows] for name in Step._fields)) for at in starts]
 
 
-def test_a_priority_goes_with_its_step(prioritized_peer: str) -> None:
-    """Where the library takes one on add; elsewhere the row is there all the same."""
+def test_a_priority_passed_to_add_belongs_to_its_step(prioritized_peer: str) -> None:
+    """If the library accepts no priority in `add`, the row is stored all the same."""
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True, alpha=1.0)
     columns = keyed_columns(CARTPOLE, 64)
     adapter = make(prioritized_peer, spec)
@@ -108,7 +108,7 @@ def test_compressed_rows_come_back_whole(
         adapter.close()
 
 
-def test_what_a_peer_cannot_do_is_refused_by_name() -> None:
+def test_an_operation_that_a_peer_lacks_is_refused_by_name() -> None:
     spec = Spec(8, CARTPOLE, next_of=True)
     with pytest.raises(NotImplementedError, match="baselines-style has no compression of next_obs or frames"):
         adapter_class("baselines-style").make(spec)
@@ -132,7 +132,7 @@ def test_the_oldest_rows_are_overwritten(peer: str, single: bool, prioritized: b
 
 
 @pytest.mark.parametrize("batch_size", [1, 32])
-def test_a_batch_has_the_workloads_shapes_and_kinds(peer: str, prioritized: bool, batch_size: int) -> None:
+def test_a_batch_has_the_shapes_and_kinds_of_the_workload(peer: str, prioritized: bool, batch_size: int) -> None:
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=prioritized)
     columns = keyed_columns(CARTPOLE, 64)
     adapter = make(peer, spec)
@@ -151,7 +151,7 @@ def part(columns: Columns, *bounds: int) -> Columns:
     return {name: column[slice(*bounds)] for name, column in columns.items()}
 
 
-def test_a_learners_step_sets_priorities_that_count(prioritized_peer: str) -> None:
+def test_a_learner_step_sets_priorities_that_affect_draws(prioritized_peer: str) -> None:
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True, alpha=1.0)
     columns = keyed_columns(CARTPOLE, 84)
     known = AddedRows(columns, CARTPOLE)
@@ -173,7 +173,7 @@ def test_a_learners_step_sets_priorities_that_count(prioritized_peer: str) -> No
     assert adapter.contract.batches_ahead or sum(number in likely for number in again) >= 4
 
 
-def test_a_learners_step_of_a_uniform_buffer_adds_and_samples(peer: str) -> None:
+def test_a_learner_step_of_a_uniform_buffer_adds_and_samples(peer: str) -> None:
     spec = Spec(capacity=64, fields=CARTPOLE)
     columns = keyed_columns(CARTPOLE, 80)
     known = AddedRows(columns, CARTPOLE)
@@ -197,8 +197,8 @@ def test_draws_weights_and_updates_follow_the_priorities(prioritized_peer: str, 
         adapter.close()
 
 
-def test_references_are_declared(peer: str) -> None:
-    """A peer said to copy on add does not see the caller change the array afterwards."""
+def test_a_peer_declares_whether_it_keeps_references(peer: str) -> None:
+    """A peer declared to copy on add must not see changes that the caller makes to the array afterwards."""
     spec = Spec(capacity=64, fields=CARTPOLE)
     columns = keyed_columns(CARTPOLE, 64)
     adapter = make(peer, spec)
@@ -213,7 +213,7 @@ def test_references_are_declared(peer: str) -> None:
     assert changed == (adapter.contract.references is References.KEPT)
 
 
-def test_a_priority_peer_takes_capacity_that_is_no_power_of_two(prioritized_peer: str) -> None:
+def test_a_prioritized_peer_accepts_a_capacity_that_is_no_power_of_two(prioritized_peer: str) -> None:
     spec = Spec(capacity=50, fields=CARTPOLE, prioritized=True)
     adapter = make(prioritized_peer, spec)
     try:

@@ -14,7 +14,7 @@ from adapters.contract import Contract, RowFields, Stated, no, yes
 from suites.conformance.spec import BENCHMARKS
 
 
-def test_every_check_of_the_conformance_suite_has_a_field_and_a_default_that_is_no_fault() -> None:
+def test_every_conformance_check_has_a_field_whose_default_is_not_a_fault() -> None:
     assert set(Contract.CHECKS) == set(BENCHMARKS)
     defaults = {field.name: field.default for field in dataclasses.fields(Contract)}
     for check, behaviours in Contract.CHECKS.items():
@@ -22,7 +22,7 @@ def test_every_check_of_the_conformance_suite_has_a_field_and_a_default_that_is_
 
 
 @pytest.mark.parametrize("name", registry.every())
-def test_a_contract_states_a_behaviour_of_each_check(name: str) -> None:
+def test_a_contract_states_a_behaviour_for_each_check(name: str) -> None:
     for check, behaviour in registry.peer_class(name).contract.behaviours.items():
         assert type(behaviour) is Contract.CHECKS[check], check
 
@@ -32,7 +32,7 @@ def test_a_word_that_no_check_observes_is_refused() -> None:
         Contract.CHECKS["weights"]("over the moon")
 
 
-def test_only_a_missing_seed_is_kept_by_other_behaviours() -> None:
+def test_only_a_missing_seed_may_be_observed_as_another_behaviour() -> None:
     kept: dict[Behaviour, tuple[Behaviour, ...]] = {
         each: each.kept_by for kind in Contract.CHECKS.values() for each in kind
     }
@@ -65,7 +65,7 @@ DICTS = {"obs.a": PLAIN["obs"], "next_obs.a": PLAIN["obs"], **{name: PLAIN[name]
         ({"fields": Stated(RowFields.ANY)}, Spec(8, {**PLAIN, "more": Field((), "int8")}), None),
     ],
 )
-def test_an_adapter_is_made_only_for_what_its_contract_allows(changes: dict, spec: Spec, refusal: str | None) -> None:
+def test_an_adapter_is_made_only_if_its_contract_allows_it(changes: dict, spec: Spec, refusal: str | None) -> None:
     style = registry.adapter_class("baselines-style")
 
     class Changed(style):  # type: ignore[misc, valid-type]

@@ -39,7 +39,7 @@ def test_cpprb_and_ours_make_n_step_rows(library: str) -> None:
     assert stored["rew"].ravel().tolist() == [1.75] * 3 and stored["next_obs"][:, 0].tolist() == [3, 4, 5]
 
 
-def test_our_mp_class_makes_n_step_rows_and_cpprbs_takes_the_option_and_does_not() -> None:
+def test_our_mp_class_makes_n_step_rows_and_cpprb_ignores_the_option() -> None:
     import cpprb_impl
 
     ours = cpprb_impl.MPReplayBuffer(8, ENV, Nstep=THREE_STEPS)
@@ -61,14 +61,14 @@ def test_cpprb_and_ours_are_saved_and_loaded(library: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("library", ["cpprb", "cpprb_impl"])
-def test_cpprb_and_ours_can_be_kept_in_files(library: str, tmp_path: Path) -> None:
+def test_cpprb_and_our_buffer_can_be_stored_in_files(library: str, tmp_path: Path) -> None:
     module = pytest.importorskip(library)
     buffer = module.ReplayBuffer(8, ENV, mmap_prefix=str(tmp_path / "rows"))
     five_steps(buffer)
     assert list(tmp_path.iterdir())
 
 
-def test_rlox_has_a_class_that_is_kept_in_a_file_and_none_of_its_two_can_be_saved() -> None:
+def test_rlox_has_a_class_in_a_file_but_neither_class_can_be_saved() -> None:
     if find_spec("rlox") is None:
         pytest.skip("rlox has no wheel for this Python")
     core = load_core()
@@ -77,7 +77,7 @@ def test_rlox_has_a_class_that_is_kept_in_a_file_and_none_of_its_two_can_be_save
         assert not [name for name in dir(kind) if "save" in name or "load" in name or "step" in name]
 
 
-def test_rllib_gives_its_state_and_takes_it_back() -> None:
+def test_rllib_returns_and_restores_its_state() -> None:
     from adapters.peers.rllib.adapter import without_tensorflow
 
     with without_tensorflow():
@@ -100,7 +100,7 @@ def test_the_last_release_is_the_installed_version(name: str) -> None:
         assert release is not None and release.version == version
 
 
-def test_evidence_that_names_a_test_names_one_that_is_there() -> None:
+def test_every_test_named_as_evidence_exists() -> None:
     contracts = [vars(registry.peer_class(name).contract).values() for name in registry.every()]
     evidence = {fact.evidence for facts in contracts for fact in facts if isinstance(fact, Stated)}
     named = {text.removeprefix("seen: ") for text in evidence if text.startswith("seen: ")}
@@ -158,5 +158,5 @@ def test_a_sentence_follows_from_the_contract(changes: dict, column: str, senten
         ({"references": References.KEPT}, {"keeps_references": "always"}),
     ],
 )
-def test_the_report_gets_values(changes: dict, fact: dict) -> None:
+def test_the_report_receives_feature_values(changes: dict, fact: dict) -> None:
     assert facts(replace(SOUND, **changes)).items() >= fact.items()

@@ -32,7 +32,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", *arguments], cwd=folder, capture_output=True, text=True, timeout=240)
 
 
-def test_a_new_peer_lints_is_known_and_fails_until_it_is_written(copy: Path) -> None:
+def test_a_new_peer_passes_lint_and_fails_conformance_until_written(copy: Path) -> None:
     made = run(copy, "adapters.new_peer", "ring-of-ours")
     assert made.returncode == 0, made.stderr
     written = ("adapters/peers/ring_of_ours.py", "adapters/catalog.py")
@@ -73,7 +73,7 @@ def test_a_peer_may_have_a_venv_of_its_own(copy: Path) -> None:
         ("chainerrl_style", "adapters/peers/chainerrl_style already exists"),
     ],
 )
-def test_a_name_that_is_none_or_taken_is_refused(name: str, trouble: str, capsys: pytest.CaptureFixture) -> None:
+def test_an_invalid_or_existing_name_is_refused(name: str, trouble: str, capsys: pytest.CaptureFixture) -> None:
     before = {path: path.read_bytes() for path in new_peer.HERE.rglob("*.py")}
     assert new_peer.main([name] if name else []) == 2
     assert trouble in capsys.readouterr().err
@@ -81,6 +81,6 @@ def test_a_name_that_is_none_or_taken_is_refused(name: str, trouble: str, capsys
 
 
 @pytest.mark.parametrize("name", registry.every())
-def test_nothing_is_left_to_do_in_the_peers_there_are(name: str) -> None:
+def test_existing_peers_contain_no_placeholders(name: str) -> None:
     module = sys.modules[registry.peer_class(name).__module__]
     assert "TODO" not in inspect.getsource(module)

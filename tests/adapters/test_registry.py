@@ -33,7 +33,7 @@ EVERY = every()
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_name_leads_to_a_peer_of_that_name(name: str) -> None:
+def test_every_name_returns_a_peer_with_that_name(name: str) -> None:
     cls = peer_class(name)
     assert issubclass(cls, Peer)
     assert cls.name == name
@@ -48,14 +48,14 @@ def test_every_peer_is_described(name: str) -> None:
     assert all(info.features.values()), info.features
 
 
-def test_an_unknown_peer_is_told_the_known_ones() -> None:
+def test_the_error_for_an_unknown_peer_lists_the_known_ones() -> None:
     with pytest.raises(UnknownPeer) as error:
         adapter_class("cpprbb")
     assert "'cpprbb'" in str(error.value)
     assert all(name in str(error.value) for name in EVERY)
 
 
-def test_names_stand_for_peers() -> None:
+def test_the_name_of_a_library_selects_its_peers() -> None:
     assert chosen([ALL]) == EVERY
     assert set(chosen([])) == set(EVERY) - set(ON_REQUEST) - set(SHARED_ON_REQUEST) - set(OVER_HOSTS_ON_REQUEST)
     assert chosen(["cpprb"]) == [name for name in EVERY if name.partition("[")[0] == "cpprb"]
@@ -136,12 +136,12 @@ print(core.ReplayBuffer(4, 2, 1).__class__.__name__, *sorted({"rlox", "torch"} &
 class TestReverbServerThatDoesNotStart:
     SPEC = Spec(capacity=8, fields=FIELDS["CartPole-v1"])
 
-    def test_its_own_words_are_in_the_error(self) -> None:
+    def test_the_error_contains_what_the_server_printed(self) -> None:
         fields = {**FIELDS["CartPole-v1"], "obs": Field((4,), "no such dtype")}
         with pytest.raises(RuntimeError, match=r"exited during start-up(.|\n)*no such dtype"):
             make("reverb", Spec(capacity=8, fields=fields))
 
-    def test_it_is_waited_for_with_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_server_that_does_not_start_is_given_up_after_a_time_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(adapters.peers.reverb.server, "START_SECONDS", 0.0)
         with pytest.raises(RuntimeError, match="did not start in"):
             make("reverb", self.SPEC)

@@ -53,7 +53,7 @@ def join(explorers: list[multiprocessing.Process]) -> None:
 
 @pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("name", list(SHARED))
-def test_what_forked_explorers_add_comes_back_whole(name: str, prioritized: bool) -> None:
+def test_rows_added_by_forked_explorers_are_returned_whole(name: str, prioritized: bool) -> None:
     spec = Spec(capacity=128, fields=CARTPOLE, prioritized=prioritized)
     adapter = make(name, spec)
     try:
@@ -66,7 +66,7 @@ def test_what_forked_explorers_add_comes_back_whole(name: str, prioritized: bool
 @pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("name", WHOLE_WHILE_ADDING)
 def test_rows_are_whole_while_explorers_add(name: str, prioritized: bool) -> None:
-    """A small ring, overwritten all the time."""
+    """A small ring, so that rows are overwritten all the time."""
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=prioritized)
     known = AddedRows(keyed_columns(CARTPOLE, 3000), CARTPOLE)
     adapter = make(name, spec)
@@ -141,7 +141,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_runs_tells_the_living_from_the_dead() -> None:
+def test_runs_distinguishes_live_processes_from_dead_ones() -> None:
     assert runs(os.getpid())
     child = subprocess.Popen([sys.executable, "-c", ""])
     deadline = time.monotonic() + 30

@@ -24,14 +24,14 @@ def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_before_it_is_made_its_peers_have_a_reason(pins: Path) -> None:
+def test_peers_of_a_missing_venv_are_not_installed(pins: Path) -> None:
     with pytest.raises(NotInstalled, match="'own', is not installed"):
         venvs.version("anything", "own")
     assert venvs.python("own") == venvs.python(None) == sys.executable
 
 
 @pytest.mark.slow
-def test_its_interpreter_and_its_libraries_are_its_own(pins: Path) -> None:
+def test_a_venv_has_its_own_interpreter_and_libraries(pins: Path) -> None:
     venvs.make("own")
     own = venvs.python("own")
     prefix = subprocess.run([own, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True, check=True)
@@ -42,7 +42,7 @@ def test_its_interpreter_and_its_libraries_are_its_own(pins: Path) -> None:
 
 
 @pytest.mark.slow
-def test_other_pins_make_it_anew(pins: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_venv_is_rebuilt_when_its_pins_change(pins: Path, capsys: pytest.CaptureFixture[str]) -> None:
     venvs.make("own")
     assert "installing" in capsys.readouterr().out
     venvs.make("own")
@@ -54,7 +54,7 @@ def test_other_pins_make_it_anew(pins: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.slow
-def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None:
+def test_the_error_of_pip_is_the_reason_for_a_missing_venv(pins: Path) -> None:
     pins.write_text("./no-such-wheel.whl\n")
     venvs.make("own")
     with pytest.raises(NotInstalled, match=r"'own', could not be installed: .*no-such-wheel"):
@@ -65,7 +65,7 @@ def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None
 
 
 @pytest.mark.slow
-def test_its_warnings_are_not(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_of_pip_are_not_the_reason(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "/no/such/folder")  # pip warns of it
     pins.write_text("no-such-thing==1.0\n")
     venvs.make("own")
@@ -76,7 +76,7 @@ def test_its_warnings_are_not(pins: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_what_comes_as_source_is_built_with_pinned_tools(pins: Path) -> None:
+def test_source_packages_are_built_with_pinned_tools(pins: Path) -> None:
     (pins.parent / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     )
@@ -100,7 +100,7 @@ def test_a_checkout_may_have_a_space_in_its_path(pins: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_one_whose_python_is_gone_is_made_anew(pins: Path) -> None:
+def test_a_venv_without_its_python_is_rebuilt(pins: Path) -> None:
     venvs.make("own")
     (pins.parent / ".peers" / "own" / "bin" / "python").unlink()
     assert venvs.python("own") == sys.executable
@@ -111,7 +111,7 @@ def test_one_whose_python_is_gone_is_made_anew(pins: Path) -> None:
     assert venvs.version("pip", "own")
 
 
-def test_where_nothing_can_be_written_that_is_said_and_no_more(pins: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_folder_is_reported_without_a_traceback(pins: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (pins.parent / ".peers").write_text("a file")
     venvs.make("own")
     assert "the venv 'own' could not be installed: " in capsys.readouterr().err
@@ -120,7 +120,7 @@ def test_where_nothing_can_be_written_that_is_said_and_no_more(pins: Path, capsy
 
 
 @pytest.mark.slow
-def test_of_two_makes_at_once_one_waits_and_has_nothing_to_do(pins: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_two_simultaneous_makes_install_a_venv_once(pins: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = (
         "import sys; from pathlib import Path; from adapters import venvs as e; "
         "e.CHECKOUT = e.PINS = Path(sys.argv[1]); e.ROOT = e.PINS / '.peers'; e.make('own')"
@@ -143,7 +143,7 @@ def test_an_unknown_peer_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'cpprbb'" in capsys.readouterr().err
 
 
-def test_only_what_is_named_needs_another_venv(monkeypatch):
+def test_only_the_venvs_of_named_peers_are_made(monkeypatch):
     made = []
     monkeypatch.setattr(venvs, "make", made.append)
     assert venvs.main([]) == 0 and made == []

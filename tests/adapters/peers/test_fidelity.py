@@ -78,8 +78,8 @@ def test_the_same_seed_gives_the_same_uniform_draws(pair, batch: int, stored: in
 
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
 @pytest.mark.parametrize("batch", [1, 8])
-def test_the_same_seed_gives_the_same_draws_by_priority_and_weights(pair, batch: int, alpha: float) -> None:
-    """While it fills and long after it wraps: rows with priorities and without, and updates from 10^-6 to 10^3."""
+def test_the_same_seed_gives_the_same_prioritized_draws_and_weights(pair, batch: int, alpha: float) -> None:
+    """Covers the first lap and many laps, rows with and without priorities, and updates from 10^-6 to 10^3."""
     original, style = pair(seed=5, prioritized=True, alpha=alpha)
     random = np.random.default_rng(7)
     for turn in range(120):
@@ -94,8 +94,8 @@ def test_the_same_seed_gives_the_same_draws_by_priority_and_weights(pair, batch:
             adapter.update_priorities(batch_drawn["indexes"], fresh)
 
 
-def test_a_late_update_goes_to_the_same_rows(pair) -> None:
-    """Added between the sample and its update: Baselines changes the new row in that slot, ChainerRL a wrong one."""
+def test_a_late_update_changes_the_same_rows(pair) -> None:
+    """After rows were added meanwhile, Baselines changes the slot's new row, and ChainerRL a wrong one."""
     original, style = pair(seed=1, prioritized=True, alpha=1.0)
     for turn in range(60):
         drawn = []
@@ -116,8 +116,8 @@ def test_baselines_never_draws_the_last_slot() -> None:
         assert drawn == set(range(29))
 
 
-def test_chainerrl_forgets_the_rows_whose_errors_went_elsewhere() -> None:
-    """All rows are out, ten new ones push ten of them off, and the errors go to other rows than were drawn."""
+def test_chainerrl_loses_rows_whose_errors_were_applied_to_other_rows() -> None:
+    """All rows are drawn, ten new rows push ten of them out, and the errors are applied to other rows."""
     for cls in PAIRS["chainerrl"]:
         adapter = cls(Spec(CAPACITY, CARTPOLE, prioritized=True))
         adapter.add(rows(CAPACITY))
@@ -199,8 +199,8 @@ def test_chainerrl_makes_the_same_rows_of_n_steps(num_steps: int) -> None:
     assert isinstance(buffer.memory, RandomAccessQueue)
 
 
-def test_the_comparison_sees_a_difference(pair) -> None:
-    """The control: one row that differs, or another seed, is noticed."""
+def test_the_comparison_detects_a_difference(pair) -> None:
+    """The control: a single changed row, or another seed, is detected."""
     original, style = pair(seed=3)
     original.add(rows(CAPACITY))
     style.add(rows(CAPACITY, first=1))

@@ -117,7 +117,7 @@ def insert_by_priority(client: Client, table: str) -> None:
 
 
 @pytest.mark.parametrize("selector", ORDERS)
-def test_a_sampler_picks_in_its_order(client: Client, selector: str) -> None:
+def test_a_sampler_selects_items_in_its_order(client: Client, selector: str) -> None:
     table = f"sampler {selector}"
     insert_by_priority(client, table)
     assert client.numbers(table, 3) == 3 * ORDERS[selector][:1]  # what is picked stays
@@ -125,7 +125,7 @@ def test_a_sampler_picks_in_its_order(client: Client, selector: str) -> None:
 
 
 @pytest.mark.parametrize("selector", ORDERS)
-def test_a_remover_picks_in_its_order_from_a_full_table(client: Client, selector: str) -> None:
+def test_a_remover_selects_items_of_a_full_table_in_its_order(client: Client, selector: str) -> None:
     table = f"remover {selector}"
     insert_by_priority(client, table)
     # Room is made when the new item is in already, whatever TableSettings's docstring says: Lifo removes that one.
@@ -141,23 +141,23 @@ def test_a_heap_follows_new_priorities(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("table", "shares"), [("uniform", [0.25] * 4), ("prioritized", [0.1, 0.2, 0.3, 0.4])])
-def test_probabilities_are_told_with_each_sample(client: Client, table: str, shares: list[float]) -> None:
-    """That draws follow them is what the conformance tests see."""
+def test_probabilities_are_returned_with_each_sample(client: Client, table: str, shares: list[float]) -> None:
+    """The conformance tests check that draws follow these probabilities."""
     for number in range(4):
         client.insert(table, number, priority=number + 1.0)
     told = {int(s.data["number"]): float(s.info.probability) for s in client.samples(table, 200)}
     assert told == pytest.approx(dict(enumerate(shares)))
 
 
-def test_min_size_holds_samples_back(client: Client) -> None:
+def test_min_size_delays_samples(client: Client) -> None:
     client.insert("min size", 0, 1)
     assert client.numbers("min size", limit_ms=SHORT_MS) == []
     client.insert("min size", 2)
     assert len(client.numbers("min size", 20)) == 20
 
 
-def test_a_ratio_holds_back_whoever_is_ahead(client: Client) -> None:
-    """Two samples an insert. Twice the inserts less the samples stays within 0 and 8."""
+def test_a_ratio_blocks_the_side_that_is_ahead(client: Client) -> None:
+    """With two samples per insert, twice the inserts minus the samples stays within 0 and 8."""
     client.insert("ratio", 0)
     assert client.numbers("ratio", limit_ms=SHORT_MS) == []  # fewer items than the two that it wants first
     client.insert("ratio", 1, 2, 3)  # 8
@@ -170,7 +170,7 @@ def test_a_ratio_holds_back_whoever_is_ahead(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("table", "order"), [("queue", [0, 1, 2]), ("stack", [1, 2, 0])])
-def test_a_queue_and_a_stack_give_each_item_once(client: Client, table: str, order: list[int]) -> None:
+def test_a_queue_and_a_stack_return_each_item_once(client: Client, table: str, order: list[int]) -> None:
     assert client.numbers(table, limit_ms=SHORT_MS) == []
     client.insert(table, 0, 1)
     assert client.blocked(table, 2)
@@ -180,7 +180,7 @@ def test_a_queue_and_a_stack_give_each_item_once(client: Client, table: str, ord
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_no_more_rows_are_sampled_ahead_than_the_contract_says(queued: bool) -> None:
+def test_prefetched_rows_stay_within_the_limit_of_the_contract(queued: bool) -> None:
     """Counts rows rather than batches: a worker thread that is delayed delivers its rows in a later batch. With the
     queue that tf.data adds by default, far more rows are sampled ahead."""
     spec = Spec(32, FIELDS | {"rest": Field((4,), "float32")})

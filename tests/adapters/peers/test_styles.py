@@ -27,7 +27,7 @@ def test_the_segment_tree_agrees_with_plain_loops() -> None:
             assert tree.find_prefix(mass) == int(np.searchsorted(running, mass, side="right"))
 
 
-def test_baselines_style_gives_the_tuple_of_columns_and_indexes() -> None:
+def test_baselines_style_returns_a_tuple_of_columns_and_indexes() -> None:
     buffer = baselines_style.BaselinesPrioritizedReplayBuffer(8, alpha=0.6, seed=1)
     for i in range(8):
         buffer.add(np.full(3, i), i, float(i), np.full(3, i + 1), i == 7)
@@ -54,7 +54,7 @@ def test_baselines_style_refuses_a_priority_that_is_not_above_0(priority: float)
         buffer.update_priorities([0], [priority])
 
 
-def test_the_two_list_queue_is_a_queue() -> None:
+def test_a_queue_of_two_lists_is_first_in_first_out() -> None:
     rng = random.Random(2)
     queue, model = chainerrl_style.RandomAccessQueue(), deque()
     for i in range(2000):
@@ -103,7 +103,7 @@ def prioritized(capacity: int = 8, **options) -> chainerrl_style.ChainerPrioriti
 @pytest.mark.parametrize(
     "buffer", [chainerrl_style.ChainerReplayBuffer(8, seed=1), prioritized()], ids=["uniform", "prioritized"]
 )
-def test_chainerrl_style_never_gives_a_row_twice(buffer) -> None:
+def test_chainerrl_style_draws_each_row_once_per_batch(buffer) -> None:
     for i in range(8 - len(buffer)):
         buffer.append(state=i, action=i, reward=float(i))
     rows = buffer.sample(8)
@@ -111,7 +111,7 @@ def test_chainerrl_style_never_gives_a_row_twice(buffer) -> None:
     assert {"state", "action", "reward", "next_state", "next_action", "is_state_terminal"} <= set(rows[0][0])
 
 
-def test_chainerrl_style_wants_errors_before_the_next_sample() -> None:
+def test_chainerrl_style_requires_errors_before_the_next_sample() -> None:
     buffer = prioritized()
     buffer.sample(4)
     with pytest.raises(RuntimeError, match="update_errors must be called"):
