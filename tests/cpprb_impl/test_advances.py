@@ -113,7 +113,7 @@ def test_frames_may_lie_along_any_axis(tmp_path, store, axis):
 
 @pytest.mark.parametrize("store", STORES)
 def test_frames_of_a_stream_that_never_advances_are_stored_whole(tmp_path, store):
-    """Shows that the test above measures what it claims."""
+    """The control of the test above."""
     never, by_three = (frames_of(store, tmp_path / str(by), noise(12, by, 0), 0) for by in (12, 3))
     assert never > 3 * by_three
 

@@ -25,7 +25,7 @@ def same_batch(theirs, ours):
 
 @pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer", "MPReplayBuffer"])
 @pytest.mark.parametrize("seed", range(5))
-def test_adds_and_sizes(kind, seed):
+def test_adds_and_sizes_agree_with_cpprb(kind, seed):
     rng = np.random.default_rng(seed)
     theirs, ours = pair(kind, 37, ENV_DICT)
     theirs.add(**make_rows(0, 1))  # cpprb's MP class blocks for ever when read before its first add
@@ -56,7 +56,7 @@ def test_adds_and_sizes(kind, seed):
         {"shape": (1,)},
     ],
 )
-def test_shapes_of_fields(options):
+def test_shapes_of_fields_agree_with_cpprb(options):
     theirs, ours = pair("ReplayBuffer", 8, {"x": options})
     shape = theirs.get_all_transitions()["x"].shape[1:]
     values = np.arange(5 * np.prod(shape)).reshape(5, *shape)
@@ -68,7 +68,7 @@ def test_shapes_of_fields(options):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_priorities_and_weights(alpha):
+def test_priorities_and_weights_agree_with_cpprb(alpha):
     theirs, ours = pair("PrioritizedReplayBuffer", 64, ENV_DICT, alpha=alpha)
     rng = np.random.default_rng(0)
     weight_of = [{}, {}]
@@ -90,8 +90,8 @@ def test_priorities_and_weights(alpha):
     assert [weight_of[1][i] for i in common] == pytest.approx([weight_of[0][i] for i in common], rel=1e-3)
 
 
-def test_priorities_of_a_batch_over_the_wrap():
-    """cpprb 11.0.0 begins again with the batch's first priority in slot 0; ours goes on."""
+def test_priorities_of_a_batch_continue_over_the_wrap():
+    """cpprb 11.0.0 starts again with the batch's first priority in slot 0."""
     weights = []
     for buffer in pair("PrioritizedReplayBuffer", 4, {"x": {}}, alpha=1.0, eps=0.0):
         buffer.add(x=[0, 1, 2])
@@ -114,7 +114,7 @@ def test_priorities_of_a_batch_over_the_wrap():
         np.arange(8) % 3 == 1,
     ],
 )
-def test_rows_by_index(idx):
+def test_rows_by_index_agree_with_cpprb(idx):
     theirs, ours = pair("ReplayBuffer", 8, ENV_DICT)
     for buffer in (theirs, ours):
         buffer.add(**make_rows(0, 11))
@@ -122,19 +122,19 @@ def test_rows_by_index(idx):
 
 
 @pytest.mark.parametrize("options", [{}, {"prioritized": True}])
-def test_one_call_for_both_kinds(options):
-    """With or without priorities, as a flag says: their options stand there in either case."""
+def test_one_set_of_options_creates_both_kinds_of_buffer(options):
+    """Programs that choose priorities by a flag pass the options of a prioritized buffer in either case."""
     theirs, ours = pair("create_buffer", 8, ENV_DICT, alpha=0.5, eps=0.1, check_for_update=True, **options)
     assert type(ours).__name__ == type(theirs).__name__
 
 
 @pytest.mark.parametrize("nothing", [None, "", [], ()])
-def test_no_names(nothing):
+def test_empty_names_for_next_of_and_stack_compress_are_accepted(nothing):
     for buffer in pair("ReplayBuffer", 8, ENV_DICT, next_of=nothing, stack_compress=nothing, Nstep=None):
         buffer.add(**make_rows(0, 3))
         assert list(buffer.sample(1)) == list(ENV_DICT)
 
 
-def test_names_that_code_imports():
+def test_every_exported_name_exists_in_cpprb():
     for name in cpprb_impl.__all__:
         assert hasattr(cpprb, name)

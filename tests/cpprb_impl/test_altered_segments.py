@@ -110,7 +110,7 @@ def attach_to_altered(name: str, kind: str, length: int, cases: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_word_may_be_altered(alien, kind):
+def test_attaching_to_a_segment_with_any_altered_word_does_not_crash(alien, kind):
     buffer = made(kind)
     front, length = front_of(buffer)
     buffer.close()
@@ -125,7 +125,7 @@ def test_any_word_may_be_altered(alien, kind):
 
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_word_that_is_written_once(alien, name, kind):
+def test_each_altered_word_that_is_written_once_is_refused(alien, name, kind):
     buffer = made(kind)
     front, length = front_of(buffer)
     buffer.close()
@@ -170,7 +170,7 @@ def segment_with(description: str, prioritized=False):
     return kind(100, of, lock="none", description=description, **native)
 
 
-def test_the_base_is_taken():
+def test_an_unaltered_description_is_accepted():
     for description in (described(), described(nstep=STEPS)):
         maker = segment_with(description)
         attached = MPReplayBuffer.attach(maker.segment)
@@ -203,7 +203,7 @@ def test_the_base_is_taken():
         *of_steps(rew=[None, 1, "x", ["y"], [[]], ["done"]], next=[["y"], 1], more=[1]),
     ],
 )
-def test_descriptions_that_no_maker_wrote(description):
+def test_impossible_descriptions_are_refused(description):
     maker = segment_with(description)
     with pytest.raises((ValueError, RuntimeError, FileNotFoundError), match=r"cpprb_impl-|/nowhere"):
         MPReplayBuffer.attach(maker.segment)
@@ -212,7 +212,7 @@ def test_descriptions_that_no_maker_wrote(description):
 
 @pytest.mark.parametrize("exponent", [None, "x", -1.0, float("nan"), float("inf"), [], 10**400])
 @pytest.mark.parametrize("name", ["alpha", "eps"])
-def test_exponents_that_no_maker_wrote(name, exponent):
+def test_impossible_exponents_are_refused(name, exponent):
     options = OPTIONS | {"alpha": 0.6, "eps": 1e-4, "check_for_update": True}
     for value, refused in ((options[name], False), (exponent, True)):
         maker = segment_with(described(prioritized=True, options=options | {name: value}), prioritized=True)
@@ -224,7 +224,7 @@ def test_exponents_that_no_maker_wrote(name, exponent):
         maker.close()
 
 
-def test_a_bad_seed_is_the_callers_own_error():
+def test_a_bad_seed_is_reported_as_an_error_of_the_caller():
     maker = segment_with(described())
     with pytest.raises(TypeError, match="seed must be an int"):
         MPReplayBuffer.attach(maker.segment, seed="x")
@@ -232,8 +232,8 @@ def test_a_bad_seed_is_the_callers_own_error():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_a_segment_of_another_user(alien):
-    """Which root could open, and anybody whom its owner lets."""
+def test_a_segment_of_another_user_is_refused(alien):
+    """Root, or any user with permission, could open it."""
     buffer = made("plain")
     name = alien(front_of(buffer)[0])
     MPReplayBuffer.attach(name).close()

@@ -53,7 +53,7 @@ def contents_of(buffer) -> bytes:
 
 
 @BUFFERS
-def test_by_name_in_any_process(make, kind):
+def test_any_process_attaches_by_name(make, kind):
     buffer = make(kind)
     buffer.add(**make_rows(0, 3))
     code = f"""if True:
@@ -70,7 +70,7 @@ def test_by_name_in_any_process(make, kind):
 
 
 @BUFFERS
-def test_by_name_again_and_again(make, kind):
+def test_a_segment_can_be_attached_repeatedly(make, kind):
     buffer = make(kind)
     attached = [kind.attach(buffer.segment) for _ in range(3)]
     attached += [kind.attach(attached[0].segment)]
@@ -82,7 +82,7 @@ def test_by_name_again_and_again(make, kind):
     assert all(stored_numbers(each) == [0, 1, 2, 3] for each in attached)
 
 
-def test_what_it_was_made_with(make):
+def test_an_attached_buffer_has_the_fields_and_options_of_its_maker(make):
     env_dict = {
         "native": {"shape": (2, 3), "dtype": np.int16},
         "swapped": {"dtype": ">f8"},
@@ -120,7 +120,7 @@ def test_what_it_was_made_with(make):
         other.close()
 
 
-def test_a_dtype_without_a_name_goes_by_pickle_only(make):
+def test_a_dtype_without_a_name_is_passed_by_pickle_only(make):
     aligned = np.dtype([("a", "u1"), ("b", "f8")], align=True)
     buffer = make(env_dict={"x": {}, "odd": {"dtype": aligned}})
     with pytest.raises(ValueError, match="'odd' has a dtype that JSON cannot describe: pass the buffer itself"):
@@ -131,7 +131,7 @@ def test_a_dtype_without_a_name_goes_by_pickle_only(make):
     other.close()
 
 
-def test_a_subclass_and_its_attributes(make):
+def test_a_subclass_attaches_with_its_attributes(make):
     buffer = make(Mine, env_dict={"x": {}})
     buffer.gamma = 0.5
     buffer.add(x=4)
@@ -145,7 +145,7 @@ def test_a_subclass_and_its_attributes(make):
     assert (again.slot, again.other) == (3, 4) and again.segment == buffer.segment
 
 
-def test_seeds(make):
+def test_an_attached_buffer_draws_by_its_own_seed(make):
     buffer = make(seed=1)
     buffer.add(**make_rows(0, 100))
     drawn = [MPReplayBuffer.attach(buffer.segment, seed=1).sample(50)["act"].tobytes() for _ in range(2)]
@@ -154,7 +154,7 @@ def test_seeds(make):
 
 
 @BUFFERS
-def test_gone(kind):
+def test_attaching_to_a_removed_segment_raises_file_not_found(kind):
     buffer = kind(4, ENV_DICT)
     name, pickled = buffer.segment, pickle.dumps(buffer)
     buffer.close()
@@ -164,20 +164,20 @@ def test_gone(kind):
         assert caught.value.errno == errno.ENOENT
 
 
-def test_nobody_waits_for_a_process_that_is_removing_the_segment(alien):
-    """Which has it to itself, as the maker of another segment that finds this one abandoned."""
+def test_attaching_does_not_wait_for_a_process_that_removes_the_segment(alien):
+    """The maker of another segment locks an abandoned one exclusively before it removes it."""
     code = f"from cpprb_impl import MPReplayBuffer; MPReplayBuffer.attach({alien(bytes(4096), fcntl.LOCK_EX)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert "FileNotFoundError" in done.stderr and "is gone" in done.stderr
 
 
-def test_not_a_name(make):
+def test_an_invalid_segment_name_is_refused(make):
     for name in ("", "/", "/etc/passwd", "../etc/passwd", "/cpprb_impl-1/../x", "cpprb_impl-1\n"):
         with pytest.raises(ValueError, match="not the name of a shared segment"):
             MPReplayBuffer.attach(name)
 
 
-def test_another_class(make):
+def test_a_segment_of_another_class_is_refused(make):
     uniform, prioritized = make(), make(MPPrioritizedReplayBuffer)
     with pytest.raises(ValueError, match=r"holds an MPReplayBuffer: .* not with MPPrioritizedReplayBuffer"):
         MPPrioritizedReplayBuffer.attach(uniform.segment)
@@ -186,7 +186,7 @@ def test_another_class(make):
     assert not hasattr(ReplayBuffer, "attach")
 
 
-def test_no_segment(alien):
+def test_a_file_that_is_no_segment_is_refused(alien):
     for contents, what in [
         (b"", "is empty"),
         (b"short", "was not made by this library"),
@@ -198,14 +198,14 @@ def test_no_segment(alien):
             MPReplayBuffer.attach(name)
 
 
-def test_another_version(make, alien):
+def test_a_segment_of_another_layout_version_is_refused(make, alien):
     whole = contents_of(make())
     assert whole[:6] == b"rbimpl"
     with pytest.raises(RuntimeError, match=f"has layout rbimpl07, but .* uses {whole[:8].decode()}"):
         MPReplayBuffer.attach(alien(b"rbimpl07" + whole[8:]))
 
 
-def test_cut_short(make, alien):
+def test_a_truncated_or_extended_segment_is_refused(make, alien):
     whole = contents_of(make())
     for bytes_left in (8, 100, 4096, len(whole) // 2, len(whole) - 1):
         with pytest.raises(ValueError, match="was cut short"):
@@ -216,7 +216,7 @@ def test_cut_short(make, alien):
         MPReplayBuffer.attach(alien(whole + bytes(4096)))
 
 
-def test_a_description_that_does_not_fit(make, alien):
+def test_a_description_that_does_not_fit_the_segment_is_refused(make, alien):
     buffer = make()
     whole, text = contents_of(buffer), buffer._recipe.text().encode()
     assert whole.count(text) == 1
@@ -231,7 +231,7 @@ def test_a_description_that_does_not_fit(make, alien):
             find(kind, Description(**{**vars(recipe), **change}), name, here)
 
 
-def test_another_users(make):
+def test_a_segment_without_permission_is_refused(make):
     buffer = make()
     if os.geteuid() == 0:
         os.seteuid(65534)
@@ -245,7 +245,7 @@ def test_another_users(make):
             os.seteuid(0)
 
 
-def test_another_machine(make, monkeypatch, tmp_path):
+def test_a_pickle_from_another_machine_is_refused(make, monkeypatch, tmp_path):
     monkeypatch.setattr(socket, "gethostname", lambda: "here")
     pickled = pickle.dumps(make())
     other_boot = tmp_path / "boot_id"

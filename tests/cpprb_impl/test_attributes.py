@@ -141,7 +141,7 @@ def test_a_subclass_may_have_attributes_of_the_same_names(name):
     assert (buffer.alpha, buffer.gamma) == (0.7, 0.9)
 
 
-def test_what_is_assigned_to_a_hindsight_buffer_is_checked():
+def test_assignments_to_a_hindsight_buffer_are_checked():
     buffer = made("HindsightReplayBuffer")
     for attribute, value in {"strategy": "none", "additional_goals": -1, "max_episode_len": 0}.items():
         with pytest.raises(ValueError, match=f"{attribute} must "):
@@ -150,7 +150,7 @@ def test_what_is_assigned_to_a_hindsight_buffer_is_checked():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_copies_keep_what_was_assigned(copied):
+def test_copies_keep_assigned_attributes(copied):
     buffer = made("HindsightReplayBuffer")
     buffer.additional_goals, buffer.reward_func = 1, len_of_states
     other = copied(buffer)

@@ -77,7 +77,7 @@ def test_tensors_and_lists_are_rows_like_arrays(kind, nstep, of):
 @pytest.mark.parametrize("of", [Tensor, np.ndarray.tolist])
 @pytest.mark.parametrize("nstep", [None, NSTEP])
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_mask_chooses_among_tensors_and_lists_of_all_environments(kind, nstep, of):
+def test_a_mask_selects_from_tensors_and_lists_of_all_environments(kind, nstep, of):
     buffer = make(kind, nstep)
     mask = np.array([False, True, False, True])
     buffer.add(env_ids=of(mask), **{name: of(value) for name, value in row().items()})
@@ -85,7 +85,7 @@ def test_a_mask_chooses_among_tensors_and_lists_of_all_environments(kind, nstep,
     assert sorted(stored(buffer)) == [6, 18]
 
 
-def test_a_mask_refuses_what_numpy_refuses():
+def test_a_mask_refuses_values_that_numpy_refuses():
     with pytest.raises(ValueError, match=r"obs: cannot call numpy\(\) on it"):
         make(m.ReplayBuffer).add(env_ids=np.arange(4) > 1, **row(obs=NoArray(np.zeros((4, 2, 3)))))
 
@@ -106,7 +106,7 @@ def test_a_mask_leaves_masked_arrays_masked():
 
 
 def test_tensors_of_one_number_per_environment_may_have_any_shape():
-    """The buffers for Stable-Baselines3 and CleanRL take observations of a Discrete space as (n_envs, 1) too."""
+    """The buffers for Stable-Baselines3 and CleanRL also take observations of a Discrete space as (n_envs, 1)."""
     buffer = StepBuffer.__new__(StepBuffer)
     buffer._shapes, buffer.n_envs = {"": (4,)}, 4
     assert buffer._fit("obs", "", Tensor(np.arange(4)[:, None])).tolist() == [0, 1, 2, 3]
@@ -184,7 +184,7 @@ def test_files_say_which_environments_are_about_to_reset(kind, nstep):
 
 @pytest.mark.parametrize("nstep", [None, NSTEP])
 @pytest.mark.parametrize("kind", CLASSES)
-def test_clear_does_not_forget_which_environments_are_about_to_reset(kind, nstep):
+def test_clear_keeps_which_environments_are_about_to_reset(kind, nstep):
     buffer = make(kind, nstep, autoreset="next_step")
     buffer.add(**row(0, OVER))
     buffer.clear()
@@ -254,7 +254,7 @@ def test_env_ids_may_be_a_field():
 
 
 @pytest.mark.parametrize("call", ["_add_rows", "_add_of"])
-def test_methods_that_take_no_env_ids_say_so(call):
+def test_methods_without_env_ids_refuse_the_argument(call):
     buffer = m.ReplayBuffer(4, {"x": {}}, n_envs=2)
     with pytest.raises(RuntimeError, match="env_ids must be passed to"):
         getattr(buffer, call)(*([[0]] if call == "_add_of" else []), env_ids=[0], x=1)

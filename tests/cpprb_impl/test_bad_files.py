@@ -73,7 +73,7 @@ def rezipped(data: bytes, compression=zipfile.ZIP_STORED, **members: bytes) -> b
     return file.getvalue()
 
 
-def test_the_untouched_file_is_taken(good):
+def test_the_unchanged_file_is_loaded(good):
     for data in (good, forged(good), rezipped(good)):
         buffer = make()
         buffer.load_transitions(io.BytesIO(data))
@@ -85,8 +85,8 @@ def test_cut_files_are_refused(good):
         refused(good[:length], "cut short|about.json|missing|saved by")
 
 
-def test_no_changed_byte_gets_through(good):
-    """Or the byte means nothing: some bytes of each member's zip headers are never read."""
+def test_a_changed_byte_is_refused_or_harmless(good):
+    """Some bytes of each member's zip headers are never read."""
     unnoticed = 0
     for at in range(len(good)):
         data = bytearray(good)
@@ -114,7 +114,7 @@ def test_a_changed_array_is_noticed_by_the_checksum(good):
 @pytest.mark.parametrize("size", [8, 9])
 @pytest.mark.parametrize("column", ["column_0", "column_1", "leaves"])
 def test_a_file_that_changes_after_it_was_checked_is_noticed(good, column, size, monkeypatch):
-    """No row of a changed column is added, and an empty buffer stays empty."""
+    """No row of a changed column is added, and an empty buffer remains empty."""
     with zipfile.ZipFile(io.BytesIO(good)) as archive:
         at = archive.getinfo(f"{column}.npy").header_offset + 30 + len(f"{column}.npy") + 20 + 128
     file, check = io.BytesIO(good), SavableBuffer._contents_of
@@ -189,7 +189,7 @@ def setting(*path_and_value):
         (setting("Nstep", {"size": 3}), "Nstep is {'size': 3} in the file, but None"),
     ],
 )
-def test_what_a_file_says_about_itself_is_checked(good, change, says):
+def test_the_description_in_a_file_is_checked(good, change, says):
     refused(forged(good, change), says)
 
 
@@ -205,7 +205,7 @@ def test_what_a_file_says_about_itself_is_checked(good, change, says):
         ({"column_0": np.ones((7, 4), np.float32)}, "obs: shape"),
     ],
 )
-def test_arrays_are_checked(good, arrays, says):
+def test_arrays_in_a_file_are_checked(good, arrays, says):
     refused(forged(good, arrays=arrays), says)
 
 
@@ -220,12 +220,12 @@ def test_arrays_are_checked(good, arrays, says):
         ({**ENV_DICT, "act": {"dtype": "V8"}}, "act: dtype"),
     ],
 )
-def test_another_buffers_file(good, fields, says):
+def test_a_file_of_a_different_buffer_is_refused(good, fields, says):
     refused(good, says, make(fields=fields))
     refused(good, says, make(ReplayBuffer, fields=fields))
 
 
-def test_where_reading_backwards_stood_is_checked(good):
+def test_the_position_of_reverse_sampling_is_checked(good):
     buffer = make(ReverseReplayBuffer)
     buffer.add(**make_rows(0, 5))
     buffer.sample(2)
@@ -278,7 +278,7 @@ def header_with(text: bytes) -> bytes:
         (b"", "column_0"),
     ],
 )
-def test_headers_that_lie_cost_no_memory(good, content, says):
+def test_false_sizes_in_headers_allocate_no_memory(good, content, says):
     data = rezipped(good, column_0=content)
     tracemalloc.start()
     refused(data, says)
@@ -287,7 +287,7 @@ def test_headers_that_lie_cost_no_memory(good, content, says):
     assert peak < 20_000_000
 
 
-def test_zip_bombs_cost_no_memory(good):
+def test_zip_bombs_allocate_no_memory(good):
     bomb = rezipped(good, zipfile.ZIP_DEFLATED, column_0=header_of((10**8,)) + bytes(4 * 10**8))
     lying = bytearray(good)
     at = lying.index(b"column_0.npy", lying.index(b"PK\1\2")) - 46
@@ -304,11 +304,11 @@ def test_zip_bombs_cost_no_memory(good):
 
 
 @pytest.mark.parametrize("about", [b"", b"[]", b"7", b"{", b"[" * 100_000, b'{"format": 1}', b"\xff\xfe"])
-def test_what_is_no_json_object(good, about):
+def test_metadata_that_is_no_json_object_is_refused(good, about):
     refused(rezipped(good, about=about), "about.json|format")
 
 
-def test_members_of_one_name(good):
+def test_duplicate_members_are_refused(good):
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(file := io.BytesIO(good), "a") as archive:
         archive.writestr("leaves.npy", b"")
     refused(file.getvalue(), "two members")
@@ -332,14 +332,14 @@ def deep(about: bytes, name: str, depth: int) -> bytes:
 @pytest.mark.parametrize(
     "name", ["more", "format", "version", "rows", "columns", "Nstep", "options", "position", "own"]
 )
-def test_deep_json(good, name):
-    """What Python can read of it may be too deep to be compared, printed or written."""
+def test_deeply_nested_json_is_refused(good, name):
+    """JSON that Python can parse may still be nested too deeply to compare, print or write."""
     about = zipfile.ZipFile(io.BytesIO(good)).read(ABOUT)
     for depth in (100, 300, *range(700, 1000, 20), 10_000):
         refused(rezipped(good, about=deep(about, name, depth)), "the file: ")
 
 
-def test_the_file_is_named(good, tmp_path):
+def test_the_error_names_the_file(good, tmp_path):
     path = tmp_path / "saved.npz"
     path.write_bytes(good[:-1])
     with path.open("rb") as stream:

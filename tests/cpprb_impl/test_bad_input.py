@@ -30,7 +30,7 @@ def state_of(buffer):
     ],
 )
 def test_a_bad_add_names_the_field_and_changes_nothing(make, change, error, says):
-    """In cpprb the index has moved, and one-row values beside many rows are repeated."""
+    """In cpprb, the index has moved, and single-row values beside many rows are repeated."""
     buffer = make(4)
     buffer.add(**make_rows(0, 6))
     before = state_of(buffer)
@@ -69,8 +69,8 @@ def test_positional_arguments_are_refused(make):
     [(-1, OverflowError), ("3", TypeError), (None, TypeError), (0, ValueError), (float("nan"), ValueError)]
     + [(size, OverflowError) for size in (2**63, 2**70, 1e300)],
 )
-def test_bad_sizes(make, size, error):
-    """With a size of 0 cpprb loops for ever."""
+def test_bad_sizes_are_refused(make, size, error):
+    """With a size of 0, cpprb loops forever."""
     with pytest.raises(error, match="size"):
         make(size)
 
@@ -86,7 +86,7 @@ def test_bad_sizes(make, size, error):
         ({3: {}}, TypeError),
     ],
 )
-def test_bad_fields(make, env_dict, error):
+def test_bad_fields_are_refused(make, env_dict, error):
     with pytest.raises(error):
         make(4, env_dict)
 
@@ -126,12 +126,12 @@ def test_a_bad_exponent_is_named(option, value, error):
 
 
 @pytest.mark.parametrize("segment", [5, None, b"cpprb_impl-1"])
-def test_a_segment_that_is_no_name(segment):
+def test_attaching_to_something_other_than_a_string_is_refused(segment):
     with pytest.raises(TypeError, match="segment"):
         MPReplayBuffer.attach(segment)
 
 
-def test_no_memory_is_an_exception():
+def test_a_failed_allocation_is_an_exception():
     with pytest.raises(MemoryError):
         ReplayBuffer(2**55, {"obs": {"shape": 1000}})
     with pytest.raises(MemoryError):
@@ -149,7 +149,7 @@ OLD = {"obs_dim": 1, "obs_shape": (2, 3), "act_dim": 4, "rew_dim": 1, "is_discre
 
 
 @pytest.mark.parametrize("options", [{}, {"prioritized": True, "alpha": 0.5}])
-def test_keywords_of_cpprb_before_env_dict(options):
+def test_old_keywords_of_cpprb_are_accepted_with_a_warning(options):
     cpprb = pytest.importorskip("cpprb")
     theirs = cpprb.create_buffer(4, {"x": {}}, **OLD, **options)
     with pytest.warns(DeprecationWarning, match=", ".join(OLD)):

@@ -38,7 +38,7 @@ def whole(batch: dict) -> bool:
     return bool((batch["obs"] == batch["act"][:, :, None, None]).all())
 
 
-def test_into_the_callers_arrays(buffer) -> None:
+def test_a_batch_is_written_into_the_arrays_of_out(buffer) -> None:
     out = buffer.sample(32)
     before = {name: (id(column), column.ctypes.data) for name, column in out.items()}
     first = out["act"].copy()
@@ -50,7 +50,7 @@ def test_into_the_callers_arrays(buffer) -> None:
     buffer.sample(32, out=out)
 
 
-def test_weights_and_indexes_go_there_too() -> None:
+def test_weights_and_indexes_are_written_into_out() -> None:
     buffer = PrioritizedReplayBuffer(100, ENV_DICT)
     buffer.add(**make_rows(0, 100), priorities=np.arange(100) + 1.0)
     out = buffer.sample(16, 0.4)
@@ -106,7 +106,7 @@ def readonly(column: np.ndarray) -> np.ndarray:
         (lambda out: out | {"rew": out["rew"][:, 0]}, ValueError),
     ],
 )
-def test_arrays_that_do_not_fit_are_named(buffer, wrong, error) -> None:
+def test_arrays_of_out_that_do_not_fit_are_named(buffer, wrong, error) -> None:
     out = buffer.sample(8)
     kept = out["obs"].copy()
     with pytest.raises(error, match="rew"):
@@ -124,7 +124,7 @@ KINDS = [ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer]
 
 @pytest.mark.parametrize("rows", [8, 3000])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_that_is_held_is_never_written_again(kind: type, rows: int) -> None:
+def test_a_batch_in_use_is_never_overwritten(kind: type, rows: int) -> None:
     buffer = filled(kind)
     held = [buffer.sample(rows) for _ in range(6)]
     copies = [{name: column.copy() for name, column in batch.items()} for batch in held]
@@ -153,7 +153,7 @@ HOLDING = {
 @pytest.mark.parametrize("rows", [8, 3000])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("hold", HOLDING.values(), ids=HOLDING.keys())
-def test_a_part_of_it_is_enough_to_hold_it(kind: type, hold, rows: int) -> None:
+def test_a_reference_to_a_part_keeps_a_batch_from_being_overwritten(kind: type, hold, rows: int) -> None:
     buffer = filled(kind)
     buffer.sample(rows)
     for _ in range(4):
@@ -186,7 +186,7 @@ SPOILING = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("spoil", SPOILING.values(), ids=SPOILING.keys())
-def test_what_was_done_to_a_batch_does_not_come_back(kind: type, spoil) -> None:
+def test_changes_to_a_released_batch_do_not_reappear(kind: type, spoil) -> None:
     buffer = filled(kind)
     kinds = {name: (column.shape, column.dtype, column.flags.writeable) for name, column in buffer.sample(8).items()}
     for _ in range(6):
@@ -200,7 +200,7 @@ def test_what_was_done_to_a_batch_does_not_come_back(kind: type, spoil) -> None:
 
 @pytest.mark.parametrize("rows", [8, 3000])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_weak_reference_holds_no_batch_but_never_shows_another_one(kind: type, rows: int) -> None:
+def test_a_weak_reference_keeps_no_batch_and_never_returns_another_one(kind: type, rows: int) -> None:
     buffer = filled(kind)
     batch = buffer.sample(rows)
     before = batch["act"].copy()
@@ -212,8 +212,8 @@ def test_a_weak_reference_holds_no_batch_but_never_shows_another_one(kind: type,
     buffer.close()
 
 
-def test_a_batch_that_nobody_holds_is_given_again() -> None:
-    """The control of all the above: without it they would show nothing."""
+def test_a_released_batch_is_recycled() -> None:
+    """The control of the tests above, which would otherwise show nothing."""
     for buffer in (filled(ReplayBuffer), filled(PrioritizedReplayBuffer), frames_buffer()):
         seen = set()
         batch = buffer.sample(8)
@@ -224,7 +224,7 @@ def test_a_batch_that_nobody_holds_is_given_again() -> None:
 
 
 @pytest.mark.parametrize("part", [lambda batch: batch, lambda batch: batch["act"]], ids=["batch", "array"])
-def test_a_queue_of_eight_is_given_again(part) -> None:
+def test_batches_of_a_queue_of_eight_are_recycled(part) -> None:
     for buffer in (filled(ReplayBuffer), filled(PrioritizedReplayBuffer), frames_buffer()):
         queue, seen = deque(maxlen=8), set()
         for _ in range(60):
@@ -235,7 +235,7 @@ def test_a_queue_of_eight_is_given_again(part) -> None:
         assert len(seen) == 9
 
 
-def test_few_batches_are_kept_that_nobody_holds() -> None:
+def test_few_released_batches_are_kept() -> None:
     buffer = frames_buffer()
     queue = [buffer.sample(8) for _ in range(8)]
     gone = [weakref.ref(batch["act"]) for batch in queue]
@@ -246,7 +246,7 @@ def test_few_batches_are_kept_that_nobody_holds() -> None:
         assert sum(weak() is not None for weak in gone) <= 2
 
 
-def test_a_buffer_inside_its_own_batch_is_collected() -> None:
+def test_a_buffer_referenced_by_its_own_batch_is_garbage_collected() -> None:
     buffer = filled(ReplayBuffer)
     gone = weakref.ref(buffer)
     buffer.sample(8)["me"] = buffer
@@ -264,7 +264,7 @@ def test_batches_outlive_the_buffer() -> None:
     assert whole(batch)
 
 
-def test_batches_of_changing_size() -> None:
+def test_batches_of_changing_size_are_whole() -> None:
     buffer = frames_buffer()
     for size in (8, 40, 3, 0, 100, 8, 1):
         batch = buffer.sample(size)
@@ -297,14 +297,14 @@ def test_torch_takes_a_batch_without_a_copy(rows: int) -> None:
 
 
 def test_jax_takes_a_large_batch_without_a_copy() -> None:
-    """Small arrays it copies, as they are aligned less than it wants."""
+    """JAX copies small arrays, since they are less aligned than it requires."""
     jnp = pytest.importorskip("jax.numpy")
     for rows in (4, 32, 33):
         frames = frames_buffer().sample(rows)["obs"]
         assert jnp.from_dlpack(frames).unsafe_buffer_pointer() == frames.ctypes.data
 
 
-def test_large_arrays_are_aligned_for_it() -> None:
+def test_large_arrays_are_aligned_as_jax_requires() -> None:
     for rows in (4, 5, 32, 33):
         assert frames_buffer().sample(rows)["obs"].ctypes.data % 64 == 0
 

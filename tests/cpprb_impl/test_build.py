@@ -41,7 +41,7 @@ exec /usr/bin/c++ -U__GNUC__ -U__GNUC_MINOR__ -U__GNUC_PATCHLEVEL__ -D__GNUC__=9
 
 
 @pytest.mark.parametrize(("env", "options", "message"), LACKING.values(), ids=LACKING)
-def test_what_is_missing_is_the_only_error(env, options, message, tmp_path):
+def test_a_missing_tool_is_the_only_error(env, options, message, tmp_path):
     if not ((BIN / "cmake").exists() and (BIN / "ninja").exists()):
         pytest.skip("this environment has no CMake")
     (tmp_path / "old").write_text(OLD)

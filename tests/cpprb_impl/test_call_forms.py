@@ -179,24 +179,24 @@ def rings(kinds, calls):
 
 
 @rings(RINGS, RING_CALLS)
-def test_calls_of_a_ring(kind, name):
+def test_calls_of_a_ring_agree_with_cpprb(kind, name):
     theirs, ours = (outcome(RING_CALLS[name], filled(getattr(m, kind))) for m in (cpprb, cpprb_impl))
     assert ours == theirs
 
 
 @rings(PRIORITIZED, PRIORITY_CALLS)
-def test_calls_with_priorities(kind, name):
+def test_calls_with_priorities_agree_with_cpprb(kind, name):
     theirs, ours = (outcome(PRIORITY_CALLS[name], filled(getattr(m, kind))) for m in (cpprb, cpprb_impl))
     assert ours == theirs
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_constructors_and_functions(name):
+def test_constructors_and_functions_agree_with_cpprb(name):
     theirs, ours = (outcome(CALLS[name], module) for module in (cpprb, cpprb_impl))
     assert ours == theirs
 
 
-def test_the_comparison_sees_types_shapes_and_errors():
+def test_the_comparison_detects_types_shapes_and_errors():
     a, b = {"x": np.zeros(2)}, {"x": np.zeros((2, 1), "f")}
     assert described(a) != described(b)
     assert outcome(int, "a") is ValueError

@@ -97,7 +97,7 @@ def outcome_of(buffer, value) -> tuple[Outcome, str]:
 
 
 @pytest.mark.parametrize(("given", "field"), list(itertools.product(DTYPES, FIELDS)))
-def test_every_pair_of_dtypes(given, field):
+def test_every_pair_of_dtypes_warns_or_refuses_as_documented(given, field):
     dtype, tried = np.dtype(field), 0
     for number in NUMBERS:
         value = as_given(number, given)
@@ -158,7 +158,7 @@ CASES = [
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("given", "field", "values", "wanted"), CASES, ids=str)
-def test_every_form_of_a_value(form, given, field, values, wanted):
+def test_every_form_of_a_value_is_checked(form, given, field, values, wanted):
     if given == "complex128" and ("list" in form or form in ("tuple", "objects")):
         wanted = TypeError  # as for float(1j)
     buffer = ReplayBuffer(200, {"x": {"dtype": field}})
@@ -206,7 +206,7 @@ def test_every_form_of_a_value(form, given, field, values, wanted):
         ("int64", [np.int64(2**53 + 1), np.uint64(1)], None),
     ],
 )
-def test_single_numbers_and_odd_ones(field, value, wanted):
+def test_single_and_unusual_numbers_are_checked(field, value, wanted):
     buffer = ReplayBuffer(4, {"x": {"dtype": field}})
     outcome, says = outcome_of(buffer, value)
     assert outcome is wanted, says
@@ -303,7 +303,7 @@ def test_a_warning_of_one_field_does_not_silence_another():
 
 
 def test_priorities_are_not_changed_to_fit():
-    """They are floats in every buffer, and their own checks refuse what is no priority."""
+    """Priorities are floats in every buffer, and have checks of their own."""
     buffer = PrioritizedReplayBuffer(4, {"x": {"dtype": np.uint8}})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -313,7 +313,7 @@ def test_priorities_are_not_changed_to_fit():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_steps_of_a_usual_environment_cause_no_warning(dtype):
-    """A Gymnasium environment gives float observations, float64 rewards and bool ends."""
+    """A Gymnasium environment returns float observations, float64 rewards and bool ends."""
     fields = {"obs": {"shape": 4}, "act": {"dtype": np.int32}, "rew": {}, "done": {}}
     buffer = ReplayBuffer(8, fields)
     obs = np.linspace(-4.8, 3.4e38, 4).astype(dtype)
@@ -387,7 +387,7 @@ NO_TIME = np.array(["NaT"], "M8[s]")
     ],
     ids=str,
 )
-def test_what_is_no_number_is_not_changed_to_fit(field, value, wanted):
+def test_values_that_are_no_numbers_are_not_changed_to_fit(field, value, wanted):
     buffer = ReplayBuffer(4, {"x": {"dtype": field}})
     outcome, says = outcome_of(buffer, value)
     assert outcome in (wanted if isinstance(wanted, tuple) else (wanted,)), says
@@ -430,7 +430,7 @@ def test_what_is_no_number_is_not_changed_to_fit(field, value, wanted):
     ],
     ids=str,
 )
-def test_what_is_no_number_is_accepted_if_it_fits(field, value, stored):
+def test_values_that_are_no_numbers_are_accepted_if_they_fit(field, value, stored):
     buffer = ReplayBuffer(4, {"x": {"dtype": field}})
     assert outcome_of(buffer, value) == (None, "")
     kept = buffer.get_all_transitions()["x"]
@@ -438,7 +438,7 @@ def test_what_is_no_number_is_accepted_if_it_fits(field, value, stored):
 
 
 @pytest.mark.parametrize("dtype", ["M8[s]", "m8[s]"])
-def test_a_missing_time_stays_one(dtype):
+def test_a_missing_time_remains_a_missing_time(dtype):
     buffer = ReplayBuffer(4, {"x": {"dtype": dtype}})
     assert outcome_of(buffer, np.array(["NaT"], dtype.replace("s", "ms"))) == (None, "")
     assert np.isnat(buffer.get_all_transitions()["x"]).all()
@@ -454,7 +454,7 @@ def test_every_kind_of_buffer_refuses_longer_text(kind, monkeypatch):
     assert buffer.get_all_transitions()["x"].tolist() == [["abc", "ab"]] * 2
 
 
-def test_a_struct_warns_once():
+def test_a_changed_struct_is_warned_of_once():
     buffer = ReplayBuffer(4, {"x": {"dtype": [("a", int), ("b", int)]}})
     with pytest.warns(UserWarning, match=r"x: fractions are cut off, since its dtype is int64, got 0\.5") as seen:
         buffer.add(x=(0.5, 0.5))
@@ -486,7 +486,7 @@ def test_a_struct_warns_once():
     ],
     ids=str,
 )
-def test_types_of_ml_dtypes_are_as_careful_as_those_of_numpy(field, value, wanted):
+def test_types_of_ml_dtypes_are_checked_as_those_of_numpy(field, value, wanted):
     types = pytest.importorskip("ml_dtypes")
     dtype = np.dtype(getattr(types, field if "e" not in field[:1] else f"float8_{field}"))
     buffer = ReplayBuffer(4, {"x": {"dtype": dtype}})

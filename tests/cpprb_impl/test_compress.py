@@ -66,7 +66,7 @@ def assert_same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> Non
 @pytest.mark.parametrize("dtype", ["u1", "f4"])
 @pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("kind", KINDS)
-def test_batches_are_the_same_as_without(kind, axis, dtype, content, options):
+def test_batches_equal_those_without_compression(kind, axis, dtype, content, options):
     plain, compressed = make(kind, axis, dtype, **options), make(kind, axis, dtype, compress="lz4", **options)
     added = steps(700, axis, dtype, content)
     for at in range(0, 700, 70):
@@ -77,7 +77,7 @@ def test_batches_are_the_same_as_without(kind, axis, dtype, content, options):
 
 
 @pytest.mark.parametrize("axis", [0, -1])
-def test_after_clear_and_episode_ends(axis):
+def test_rows_are_right_after_clear_and_episode_ends(axis):
     plain, compressed = make(ReplayBuffer, axis), make(ReplayBuffer, axis, compress="lz4")
     added = steps(300, axis)
     for buffer in (plain, compressed):
@@ -89,7 +89,7 @@ def test_after_clear_and_episode_ends(axis):
     assert_same(plain.sample(100), compressed.sample(100))
 
 
-def test_memory_is_that_of_compressed_frames_however_often_the_ring_is_overwritten():
+def test_memory_is_that_of_compressed_frames_after_many_laps():
     plain, compressed = make(ReplayBuffer, 0, size=2000), make(ReplayBuffer, 0, size=2000, compress="lz4")
     added, used = steps(6000, 0, content="smooth"), []
     for _ in range(4):
@@ -101,7 +101,7 @@ def test_memory_is_that_of_compressed_frames_however_often_the_ring_is_overwritt
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_copies_and_files(kind):
+def test_copies_and_files_hold_the_same_rows(kind):
     buffer, added = make(kind, 0, compress="lz4"), steps(500, 0)
     fill(buffer, added)
     copy = pickle.loads(pickle.dumps(buffer))
@@ -122,7 +122,7 @@ def make_full(kind: type) -> ReplayBuffer:
     return buffer
 
 
-def test_create_buffer_takes_it():
+def test_create_buffer_accepts_compress():
     fields = {"obs": {"shape": (STACK, 2, 2)}}
     assert create_buffer(8, fields, stack_compress={"obs": 0}, compress="lz4").get_buffer_size() == 8
 
@@ -136,7 +136,7 @@ def test_create_buffer_takes_it():
         ({"mmap_prefix": "x"}, "compress must be None if mmap_prefix is given"),
     ],
 )
-def test_what_cannot_be_compressed_is_refused(options, message, tmp_path, monkeypatch):
+def test_fields_that_cannot_be_compressed_are_refused(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fields = {"obs": {"shape": (STACK, 2, 2)}}
     with pytest.raises(ValueError, match=message):

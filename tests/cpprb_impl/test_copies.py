@@ -46,7 +46,7 @@ class Counting(PrioritizedReplayBuffer):
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 11, 30])
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, ReverseReplayBuffer])
-def test_a_copy_goes_on_as_the_original_would(copied, kind, rows):
+def test_a_copy_continues_like_the_original(copied, kind, rows):
     buffer = kind(11, ENV_DICT)
     for first in range(0, rows, 3):
         buffer.add(**make_rows(first, min(3, rows - first)))
@@ -106,7 +106,7 @@ def from_file(buffer: PrioritizedReplayBuffer) -> PrioritizedReplayBuffer:
 @pytest.mark.parametrize("replaced", [0, 20, 64, 200])
 @pytest.mark.parametrize("way", [*WAYS.values(), from_file], ids=[*WAYS, "file"])
 def test_a_copy_protects_the_rows_of_outstanding_batches(way, replaced):
-    """Of batches drawn before it was copied, whether rows are replaced before or after that."""
+    """Holds for batches drawn before the copy, whether rows are replaced before or after it."""
     buffer = PrioritizedReplayBuffer(64, {"x": {}}, alpha=1.0, eps=0.0, seed=1, check_for_update=True)
     buffer.add(x=np.arange(100))
     batches = [buffer.sample(8)["indexes"]]
@@ -132,7 +132,7 @@ def test_a_copy_remembers_16_samples_as_the_original_does(copied):
     assert len(buffer._get_samples()) == 16 * 2 + sum(range(5, 21))
 
 
-def test_a_pickle_of_before_samples_were_kept_can_be_loaded():
+def test_an_old_pickle_without_remembered_samples_can_be_loaded():
     buffer = PrioritizedReplayBuffer(4, {"x": {}}, check_for_update=True)
     buffer.add(x=np.arange(4))
     position = {name: value for name, value in position_of(buffer).items() if name != "samples"}
@@ -142,7 +142,7 @@ def test_a_pickle_of_before_samples_were_kept_can_be_loaded():
 
 
 @pytest.mark.parametrize("bad", [[1], [1, 2, 3], [1, -1], [-1, 2**62, 0]], ids=str)
-def test_samples_that_are_cut_short_are_left_out(bad):
+def test_truncated_remembered_samples_are_left_out(bad):
     buffer = PrioritizedReplayBuffer(4, {"x": {}}, check_for_update=True)
     buffer._set_samples([0, 2, 7, 8, *bad])
     assert buffer._get_samples().tolist() == [0, 2, 7, 8]
@@ -156,14 +156,14 @@ class Lean(ReplayBuffer):
         self.restored = state
 
 
-def test_a_subclass_can_say_what_of_it_is_kept(copied):
+def test_a_subclass_can_choose_its_pickled_state(copied):
     buffer = Lean(4, ENV_DICT)
     buffer.add(**make_rows(0, 2))
     assert copied(buffer).restored == {"path": "left behind"}
     assert copied(copied(buffer)).get_stored_size() == 2
 
 
-def test_buffers_made_of_buffers(copied):
+def test_selective_and_laber_buffers_are_copied(copied):
     selective = SelectiveReplayBuffer(3, 2, Nepisodes=2, seed=4)
     for i in range(4):
         selective.add(np.full(2, i), i, i, np.full(2, i + 1), i == 2)
@@ -176,7 +176,7 @@ def test_buffers_made_of_buffers(copied):
     same(laber(priorities=np.arange(8.0), x=np.arange(8)), twin(priorities=np.arange(8.0), x=np.arange(8)))
 
 
-def test_fields_of_every_kind(copied):
+def test_fields_of_every_kind_are_copied(copied):
     fields = {
         "swapped": {"dtype": ">f4", "shape": (2, 3)},
         "text": {"dtype": "U3"},
@@ -190,7 +190,7 @@ def test_fields_of_every_kind(copied):
     same(buffer.get_all_transitions(), copied(buffer).get_all_transitions())
 
 
-def test_no_fields_and_no_rows(copied):
+def test_an_empty_buffer_without_fields_is_copied(copied):
     assert copied(ReplayBuffer(3)).get_buffer_size() == 3
 
 
@@ -206,7 +206,7 @@ def draw(buffer, pipe):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_children_draw_their_own_numbers(method):
+def test_copies_in_child_processes_draw_different_numbers(method):
     buffer = pickle.loads(pickle.dumps(ReplayBuffer(100, ENV_DICT, seed=1)))
     buffer.add(**make_rows(0, 100))
     context = multiprocessing.get_context(method)
@@ -221,8 +221,8 @@ def test_children_draw_their_own_numbers(method):
     assert drawn[0] != drawn[1] != drawn[2] != drawn[0]
 
 
-def test_cpprb_can_not():
-    """Its buffers of one process can't be pickled or copied at all."""
+def test_cpprb_cannot_be_pickled():
+    """Its single-process buffers can be neither pickled nor copied."""
     cpprb = pytest.importorskip("cpprb")
     with pytest.raises(TypeError):
         pickle.dumps(cpprb.ReplayBuffer(4, ENV_DICT))

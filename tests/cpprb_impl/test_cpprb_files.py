@@ -78,7 +78,7 @@ COMPRESSIONS = [{}, {"next_of": "obs"}, {"stack_compress": "obs"}, {"next_of": "
     ended=st.booleans(),
     options=st.sampled_from(COMPRESSIONS),
 )
-def test_what_cpprb_left_out_comes_back(size, episodes, ended, options):
+def test_values_that_cpprb_left_out_are_restored(size, episodes, ended, options):
     theirs = cpprb.ReplayBuffer(size, PLAIN if "next_of" in options else FIELDS, **options)
     ours = ReplayBuffer(size, FIELDS)
     for buffer in (theirs, ours):
@@ -94,8 +94,8 @@ def test_what_cpprb_left_out_comes_back(size, episodes, ended, options):
 
 
 @needs_cpprb
-def test_where_cpprb_itself_fails_to_expand():
-    """A next_obs taken from a following stack that was partly overwritten, and is right in the cache only."""
+def test_next_observations_that_cpprb_expands_wrongly_are_read_right():
+    """cpprb takes next_obs from the following stack, which was partly overwritten. Only its cache is right."""
     theirs = cpprb.ReplayBuffer(6, PLAIN, next_of="obs", stack_compress="obs")
     ours = ReplayBuffer(6, FIELDS)
     for buffer in (theirs, ours):
@@ -108,7 +108,7 @@ def test_where_cpprb_itself_fails_to_expand():
 @needs_cpprb
 @pytest.mark.parametrize("options", [{}, {"next_of": "obs"}, {"stack_compress": "obs"}])
 @pytest.mark.parametrize("safe", [True, False])
-def test_cpprb_appends_the_same_rows(safe, options):
+def test_loading_appends_the_same_rows_as_cpprb(safe, options):
     theirs = cpprb.ReplayBuffer(9, PLAIN if "next_of" in options else FIELDS, **options)
     play(theirs, [4, 6, 3])
     file = their_file(theirs, safe=safe)
@@ -121,7 +121,7 @@ def test_cpprb_appends_the_same_rows(safe, options):
 
 
 @needs_cpprb
-def test_into_a_prioritized_buffer():
+def test_files_are_loaded_into_prioritized_buffers():
     theirs = cpprb.PrioritizedReplayBuffer(9, FIELDS)
     play(theirs, [5])
     ours = PrioritizedReplayBuffer(9, FIELDS, alpha=1.0, eps=0.0)
@@ -148,7 +148,7 @@ def test_n_step_files_are_for_n_step_buffers():
 @needs_cpprb
 @pytest.mark.parametrize("safe", [True, False])
 @pytest.mark.parametrize("options", COMPRESSIONS)
-def test_into_buffers_that_share_frames(safe, options):
+def test_files_are_loaded_into_buffers_that_share_frames(safe, options):
     theirs = cpprb.ReplayBuffer(9, PLAIN, next_of="obs", stack_compress="obs")
     play(theirs, [4, 3])
     expected, ours = ReplayBuffer(9, FIELDS), ReplayBuffer(9, PLAIN if "next_of" in options else FIELDS, **options)
@@ -162,7 +162,7 @@ DTYPES = ["f2", "f4", ">f8", "i1", "u2", "?", "c8", "U3", "S4", "M8[s]", "m8[3ms
 
 @needs_cpprb
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_dtypes(dtype):
+def test_every_dtype_is_loaded(dtype):
     buffers = [kind(4, {"x": {"dtype": dtype, "shape": 2}}) for kind in (cpprb.ReplayBuffer, ReplayBuffer)]
     buffers[0].add(x=np.array([0, 1]).astype(dtype))
     buffers[1].load_transitions(their_file(buffers[0]))
@@ -171,8 +171,8 @@ def test_dtypes(dtype):
 
 @pytest.mark.parametrize("name", ["next_of_stack_compress_unsafe.npz", "plain_safe.npz"])
 @pytest.mark.parametrize("module", ["numpy.core", "numpy._core"])
-def test_files_that_cpprb_once_wrote(name, module):
-    """`play(..., [4, 6, 3])` in a buffer of 9 rows, by cpprb 11.0.0 with NumPy 1.26; NumPy 2 names its module so."""
+def test_files_of_earlier_versions_are_loaded(name, module):
+    """`play(..., [4, 6, 3])` into a buffer of 9 rows, by cpprb 11.0.0 with NumPy 1.26. NumPy 2 renamed the module."""
     data = with_members(DATA / name, lambda _, content: content.replace(b"cnumpy.core.m", f"c{module}.m".encode()))
     rows = rows_in(io.BytesIO(data))
     expected = ReplayBuffer(9, FIELDS)
@@ -180,8 +180,8 @@ def test_files_that_cpprb_once_wrote(name, module):
     same(rows, expected.get_all_transitions())
 
 
-def test_pickles_of_later_protocols():
-    """As NumPy 2 writes them."""
+def test_pickles_of_later_protocols_are_loaded():
+    """NumPy 2 writes them."""
     expected = ReplayBuffer(9, FIELDS)
     play(expected, [4, 6, 3])
     members = {"safe": True, "version": 1, "data": expected.get_all_transitions(), "Nstep": False, "cache": None}
@@ -231,7 +231,7 @@ def refused(members, says, fields=X):
     assert buffer.get_all_transitions()["x"].ravel().tolist() == [7]
 
 
-def test_the_base_is_taken():
+def test_the_unchanged_base_is_loaded():
     buffer = ReplayBuffer(4, X)
     buffer.load_transitions(pickled(BASE))
     assert buffer.get_all_transitions()["x"].ravel().tolist() == [1, 1]
@@ -245,8 +245,8 @@ class RunsCode:
         return os.mkdir, (str(self.path),)
 
 
-def test_code_is_not_run(tmp_path):
-    """The negative control: NumPy's own reader with pickles allowed, which cpprb uses, runs it."""
+def test_code_in_a_pickle_is_not_run(tmp_path):
+    """The control: NumPy's own reader with pickles allowed, which cpprb uses, runs it."""
     for member in ("data", "cache", "next_of"):
         evil = pickle.dumps(RunsCode(tmp_path / member), 3)
         refused({member: evil, "safe": False}, "refers to posix.mkdir")
@@ -288,7 +288,7 @@ def of_numpy(tail: bytes) -> bytes:
         (of_numpy(b"."), "must be of an array"),
     ],
 )
-def test_pickles_that_numpy_never_writes(data, says):
+def test_pickles_that_numpy_never_writes_are_refused(data, says):
     tracemalloc.start()
     refused({"data": data}, says)
     peak = tracemalloc.get_traced_memory()[1]
@@ -330,7 +330,7 @@ def nested(depth):
         ({"safe": False, "next_of": np.array(["x"])}, "fields"),
     ],
 )
-def test_what_cpprb_never_writes(members, says):
+def test_members_that_cpprb_never_writes_are_refused(members, says):
     refused(members, says)
 
 
@@ -361,20 +361,20 @@ def dict_with_key(key: bytes) -> bytes:
         (b"\x80\x03a.", "data|cache|next_of|safe|Nstep|version"),
     ],
 )
-def test_pickles_deep_and_wide(member, content, says):
-    """A ValueError, no crash of Python's unpickler, which hashes keys, and no RecursionError."""
+def test_deep_and_wide_pickles_raise_value_error(member, content, says):
+    """Neither a crash of Python's unpickler, which hashes keys, nor a RecursionError."""
     refused({member: content, "safe": content if member == "safe" else False}, says)
 
 
-def test_a_shape_of_very_many_lengths():
-    """Or to multiply them takes minutes."""
+def test_a_shape_with_very_many_lengths_is_refused():
+    """Multiplying them would take minutes."""
     lengths = b"\x8a\x08" + b"\xff" * 7 + b"\x7fq\x05" + b"h\x05" * 30_000
     tail = b"(K\x01(" + lengths + b"tcnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R\x89C\x01atb."
     refused({"data": of_numpy(tail)}, "a tuple of at most 32 lengths")
 
 
-def test_scalars_that_multiply_their_bytes():
-    """One string of 100,000 letters stored once, and made a scalar 10,000 times, is 1 GB."""
+def test_scalars_that_multiply_their_bytes_are_refused():
+    """A string of 100,000 letters that is stored once and referred to by 10,000 scalars is 1 GB."""
     letters = "x" * 100_000
     text = letters.encode("utf-32-le")
     dtype = b"cnumpy\ndtype\nX\x07\x00\x00\x00U100000\x85R(K\x03X\x01\x00\x00\x00<NNNK\x04K\x04K\x08tb"
@@ -387,7 +387,7 @@ def test_scalars_that_multiply_their_bytes():
     assert peak < 20_000_000
 
 
-def test_letters_beyond_unicode():
+def test_code_points_beyond_unicode_are_refused():
     member = io.BytesIO()
     np.lib.format.write_array_header_1_0(member, {"descr": "<U1", "fortran_order": False, "shape": (1,)})
     data = pickled({**BASE, "safe": False}).getvalue()
@@ -396,8 +396,8 @@ def test_letters_beyond_unicode():
         ReplayBuffer(4, X).load_transitions(io.BytesIO(with_members(io.BytesIO(data), lambda n, c: change.get(n, c))))
 
 
-def test_other_compressions(tmp_path):
-    """LZMA's own header says how many gigabytes its decoder takes."""
+def test_other_compressions_are_refused(tmp_path):
+    """The header of LZMA itself says how many gigabytes its decoder allocates."""
     file = tmp_path / "lzma.npz"
     with zipfile.ZipFile(pickled(BASE)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as new:
         for info in old.infolist():
@@ -406,7 +406,7 @@ def test_other_compressions(tmp_path):
         ReplayBuffer(4, X).load_transitions(file)
 
 
-def test_what_follows_is_stored_and_told_twice():
+def test_a_field_in_both_data_and_next_of_is_refused():
     both = {"x": np.ones((2, 1), np.float32), "next_x": np.ones((2, 1), np.float32)}
     refused(
         {"safe": False, "data": both, "next_of": np.array(["x"])},
@@ -416,12 +416,12 @@ def test_what_follows_is_stored_and_told_twice():
 
 
 @pytest.mark.parametrize("missing", BASE)
-def test_missing_members(missing):
+def test_missing_members_are_refused(missing):
     with pytest.raises(ValueError, match=r"missing|saved by"):
         ReplayBuffer(4, X).load_transitions(pickled({name: BASE[name] for name in BASE if name != missing}))
 
 
-def test_a_bomb_costs_no_memory():
+def test_a_zip_bomb_allocates_no_memory():
     file = pickled({**BASE, "data": {"x": np.zeros((10**8, 1), np.float32)}})
     assert len(file.getvalue()) < 10**6
     tracemalloc.start()
@@ -435,7 +435,7 @@ def test_a_bomb_costs_no_memory():
     assert buffer.get_all_transitions()["x"].ravel().tolist() == list(range(4990, 5000))
 
 
-def test_cut_and_changed_files():
+def test_truncated_and_changed_files_are_refused():
     whole = (DATA / "next_of_stack_compress_unsafe.npz").read_bytes()
     expected = rows_in(io.BytesIO(whole))
     for length in range(0, len(whole) - 1, 31):
@@ -457,7 +457,7 @@ def test_cut_and_changed_files():
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_changed_pickle_is_refused_or_harmless(data):
-    """Past zip's own checksums: whatever is read has the fields and the types of the buffer."""
+    """Bypasses zip's checksums: any file that is read has the fields and types of the buffer."""
     pattern = data.draw(st.sampled_from(["data", "cache", "next_of", "safe", "version"])) + ".npy"
     place, value = data.draw(st.integers(0, 5000)), data.draw(st.binary(min_size=1, max_size=4))
 

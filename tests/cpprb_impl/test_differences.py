@@ -75,7 +75,7 @@ DIFFERENCES = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_as_documented(name):
+def test_each_difference_is_as_documented(name):
     call, theirs, ours = DIFFERENCES[name]
     for module, wanted in ((cpprb, theirs), (cpprb_impl, ours)):
         if isinstance(wanted, type) and issubclass(wanted, Exception):

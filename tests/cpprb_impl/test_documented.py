@@ -53,7 +53,7 @@ def test_every_method_has_a_docstring_and_a_signature(name, kind):
     assert undocumented(kind) == []
 
 
-def test_a_missing_docstring_is_noticed():
+def test_a_missing_docstring_is_detected():
     class Bare(cpprb_impl.ReplayBuffer):
         def added(self):
             pass
@@ -62,8 +62,8 @@ def test_a_missing_docstring_is_noticed():
     assert unexplained(lambda size, seed: None, "size: of what") == ["seed"]
 
 
-def test_shapes_errors_and_sources_are_said():
-    """Of the calls that carry arrays."""
+def test_docstrings_name_shapes_errors_and_sources():
+    """Applies to calls that take arrays."""
     for kind in (cpprb_impl.ReplayBuffer, cpprb_impl.PrioritizedReplayBuffer):
         assert "(batch_size, *shape)" in kind.sample.__doc__ and "Raises" in kind.sample.__doc__
     assert "(rows, *shape)" in cpprb_impl.ReplayBuffer.add.__doc__ and "Raises" in cpprb_impl.ReplayBuffer.add.__doc__

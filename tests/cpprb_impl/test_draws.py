@@ -49,14 +49,14 @@ def test_uniform_draws_are_independent_of_each_other(make):
 
 
 def test_prioritized_draws_of_different_calls_are_independent():
-    """Within one call they are stratified: the i-th comes from the i-th part of all priorities."""
+    """Draws of one call are stratified: the i-th is drawn from the i-th part of the sum of priorities."""
     buffer = PrioritizedReplayBuffer(16, X, alpha=1.0, eps=0.0, seed=13)
     buffer.add(x=np.arange(16), priorities=np.ones(16))
     single = np.concatenate([buffer.sample(1)["indexes"] for _ in range(100_000)])
     assert p_of_neighbours(single, 16) > 1e-6
 
 
-def test_priorities_of_zero_exponent_count_nothing_after_updates():
+def test_priorities_have_no_effect_with_an_alpha_of_0():
     buffer = PrioritizedReplayBuffer(50, X, alpha=0.0, seed=14)
     buffer.add(x=np.arange(80), priorities=np.geomspace(1e-3, 1e3, 80))
     buffer.update_priorities(np.arange(25), np.geomspace(1e3, 1e-3, 25))
@@ -80,7 +80,7 @@ def unfair_orders(rng):
     return orders
 
 
-def test_unfair_draws_are_noticed():
+def test_unfair_draws_are_detected():
     rng = np.random.default_rng(0)
     assert p_of_orders(rng.permuted(np.tile(np.arange(5), (40_000, 1)), axis=1)) > 1e-6
     assert p_of_orders(unfair_orders(rng)) < 1e-6

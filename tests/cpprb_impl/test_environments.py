@@ -78,7 +78,7 @@ def round_trip(env, obs, act, next_obs):
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Blackjack-v1", "grid"])
-def test_transitions_of_real_environments_come_back(name):
+def test_transitions_of_real_environments_are_returned_unchanged(name):
     env = GridWorld() if name == "grid" else gymnasium.make(name)
     obs, _ = env.reset(seed=1)
     for _ in range(3):
@@ -122,8 +122,8 @@ def test_the_fields_of_cartpole_and_blackjack():
         (DEEP, NUMBER, {"obs0_a_0", "obs0_a_1", "obs0_b", "obs1_0", "obs1_1", "act"}),
     ],
 )
-def test_every_space_comes_back(observation, action, names):
-    """In cpprb create_env_dict and create_before_add_func disagree on the keys of a Dict."""
+def test_values_of_every_space_are_returned_unchanged(observation, action, names):
+    """In cpprb, create_env_dict and create_before_add_func disagree on the keys of a Dict."""
     env = Spaces(observation, action)
     samples = observation.sample(), action.sample(), observation.sample()
     fields = round_trip(env, *samples)
@@ -132,7 +132,7 @@ def test_every_space_comes_back(observation, action, names):
 
 
 def test_a_box_of_integers_keeps_its_type():
-    """In cpprb uint8 frames become float32."""
+    """In cpprb, uint8 frames become float32."""
     for dtype, wanted in [("u1", "u1"), ("i8", "i8"), ("?", "?"), ("f4", "f4"), ("f8", "f4"), ("f2", "f4")]:
         env = Spaces(spaces.Box(0, 1, (2, 2), dtype=np.dtype(dtype).type))
         fields = create_env_dict(env)
@@ -155,7 +155,7 @@ def test_parts_of_the_same_name_are_refused():
             function(env)
 
 
-def test_a_part_that_is_missing_is_named():
+def test_a_missing_part_is_named():
     before_add = create_before_add_func(Spaces(GOAL, spaces.Tuple([NUMBER, NUMBER])))
     good = {"observation": np.zeros(2), "done": 1}
     with pytest.raises(ValueError, match="next_obs_done"):
@@ -175,7 +175,7 @@ def test_a_part_that_is_missing_is_named():
         Spaces(spaces.Tuple([NUMBER, VECTOR]), spaces.Tuple([VECTOR, NUMBER])),
     ],
 )
-def test_as_cpprb(env):
+def test_spaces_are_described_as_by_cpprb(env):
     cpprb = pytest.importorskip("cpprb")
     theirs, ours = cpprb.create_env_dict(env), create_env_dict(env)
     assert list(ours) == list(theirs)
@@ -205,7 +205,7 @@ def test_without_gymnasium_a_call_says_what_is_missing(monkeypatch):
             function(Spaces(VECTOR))
 
 
-def test_gym_will_do_where_gymnasium_is_missing(monkeypatch):
+def test_gym_is_used_if_gymnasium_is_missing(monkeypatch):
     """As with cpprb."""
     monkeypatch.setitem(sys.modules, "gym", types.SimpleNamespace(spaces=spaces))
     wanted = cpprb_impl.create_env_dict(Spaces(VECTOR))

@@ -55,7 +55,7 @@ def targets_of(q_target, sample, discount=GAMMA):
 
 @pytest.mark.parametrize("nstep", [None, 3])
 @pytest.mark.parametrize("prioritized", [False, True])
-def test_dqn(rb_module, prioritized, nstep):
+def test_dqn_trains_with_both_libraries(rb_module, prioritized, nstep):
     rng = np.random.default_rng(1)
     q, q_target = LinearQ(4, 2), LinearQ(4, 2)
     options = {"Nstep": {"size": nstep, "rew": "rew", "gamma": GAMMA, "next": "next_obs"}} if nstep else {}
@@ -101,7 +101,7 @@ def test_dqn(rb_module, prioritized, nstep):
 
 
 @pytest.mark.parametrize("variant", ["LaBERmean", "LaBERlazy", "LaBERmax"])
-def test_laber(rb_module, variant):
+def test_laber_trains_with_both_libraries(rb_module, variant):
     rng = np.random.default_rng(1)
     batch_size, m, steps, warm_up = 16, 4, 120, 40
     q, q_target = LinearQ(4, 2), LinearQ(4, 2)
@@ -126,7 +126,7 @@ def test_laber(rb_module, variant):
 
 @pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize("strategy", ["future", "episode", "random", "final"])
-def test_hindsight_with_flipped_bits(rb_module, strategy, prioritized):
+def test_hindsight_trains_with_both_libraries(rb_module, strategy, prioritized):
     bits, longest, episodes, batch_size = 5, 6, 25, 16
     rng = np.random.default_rng(1)
 
@@ -190,7 +190,7 @@ def explorer(module_name, global_rb, is_training_done, weights_queue, seed):
                 break
 
 
-def test_apex(rb_module):
+def test_apex_trains_with_both_libraries(rb_module):
     steps, warm_up, batch_size = 60, 100, 32
     global_rb = rb_module.MPPrioritizedReplayBuffer(10_000, ENV_DICT)
     is_training_done = multiprocessing.Event()
@@ -230,7 +230,7 @@ def test_apex(rb_module):
     assert warm_up <= global_rb.get_stored_size() <= global_rb.get_buffer_size()
 
 
-def test_fields_made_from_an_environment(rb_module):
+def test_fields_of_an_environment_work_with_both_libraries(rb_module):
     env = gymnasium.make("Blackjack-v1")
     rb = rb_module.ReplayBuffer(64, rb_module.create_env_dict(env))
     before_add = rb_module.create_before_add_func(env)

@@ -35,7 +35,7 @@ print(out["a"].max())
 
 
 @pytest.mark.parametrize("kind", ["ReplayBuffer", "MPReplayBuffer"])
-def test_raises_and_leaves_the_buffer_usable(kind: str) -> None:
+def test_a_failed_copy_leaves_the_buffer_usable(kind: str) -> None:
     script = SCRIPT.format(kind=kind, stack=STACK)
     ended = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, ["MemoryError", "0"], "")

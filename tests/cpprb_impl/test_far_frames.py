@@ -15,8 +15,8 @@ COMPILER = shutil.which("c++") or shutil.which("g++")
 
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
-def test_frames_far_apart_have_two_numbers(tmp_path) -> None:
-    """With numbers of 32 bits the newer frame came back for the older one's row."""
+def test_frames_far_apart_have_distinct_numbers(tmp_path) -> None:
+    """With 32-bit numbers, the older row returned the newer row's frame."""
     program = tmp_path / "far_frames"
     core = HERE.parents[1] / "cpprb_impl/core/rows"
     sources = [HERE / "far_frames.cpp", *(core / name for name in ("frames.cpp", "compressed_frames.cpp", "lz4.cpp"))]

@@ -29,8 +29,8 @@ def step(number: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_the_last_steps_of_a_truncated_episode_have_what_follows_them(kind):
-    """In cpprb the next_* of an episode's last N - 1 transitions was never set."""
+def test_the_last_steps_of_a_truncated_episode_have_next_values(kind):
+    """In cpprb, the next_* of an episode's last N - 1 transitions is never set."""
     buffer = kind(8, STEPS, Nstep=NSTEP)
     for number in range(4):
         buffer.add(**step(number))
@@ -39,8 +39,8 @@ def test_the_last_steps_of_a_truncated_episode_have_what_follows_them(kind):
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_n_step_stays_on_after_calls_that_fail(kind):
-    """In cpprb an episode's end with an empty window, if prioritized, and a failed load switch it off for good."""
+def test_n_step_remains_enabled_after_failed_calls(kind):
+    """In cpprb, a failed load, or an episode that ends with an empty window if prioritized, disables it for good."""
     buffer = kind(8, STEPS, Nstep=NSTEP)
     buffer.on_episode_end()
     for file in (io.BytesIO(b"no file"), "/nowhere/at/all.npz"):
@@ -53,7 +53,7 @@ def test_n_step_stays_on_after_calls_that_fail(kind):
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, ReverseReplayBuffer, MPReplayBuffer])
-def test_the_callers_env_dict_is_left_alone(kind):
+def test_the_env_dict_of_the_caller_is_not_modified(kind):
     """cpprb writes into it."""
     fields = {"obs": {"shape": 2}, "done": {}}
     before = copy.deepcopy(fields)
@@ -64,14 +64,14 @@ def test_the_callers_env_dict_is_left_alone(kind):
     buffer.close()
 
 
-def test_the_env_dict_of_a_hindsight_buffer_is_left_alone():
+def test_the_env_dict_of_a_hindsight_buffer_is_not_modified():
     fields = {"obs": {"shape": 2}, "act": {}, "next_obs": {"shape": 2}}
     before = copy.deepcopy(fields)
     HindsightReplayBuffer(8, fields, 4, lambda state, act, goal: np.zeros(len(state)))
     assert fields == before
 
 
-def test_cpprb_changes_it():
+def test_cpprb_modifies_the_env_dict():
     fields = {"obs": {"shape": 2}}
     pytest.importorskip("cpprb").ReplayBuffer(8, fields)
     assert fields != {"obs": {"shape": 2}}
@@ -79,7 +79,7 @@ def test_cpprb_changes_it():
 
 @pytest.mark.slow
 def test_small_priorities_after_a_huge_one_are_all_drawn():
-    """In cpprb's float sums half of them vanish beside it: 2,128 of 4,095 are never drawn, ever."""
+    """In cpprb's float sums, half of them vanish beside it: 2,128 of 4,095 rows are never drawn."""
     buffer = PrioritizedReplayBuffer(4096, {"x": {}}, alpha=1.0, eps=0.0, seed=1)
     priorities = np.r_[1e6, np.full(4095, 0.03)]
     buffer.add(x=np.zeros(4096), priorities=priorities)

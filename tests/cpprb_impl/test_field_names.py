@@ -50,7 +50,7 @@ def test_a_misspelt_key_is_refused(maker, key):
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_a_dict_that_cpprb_has_used_is_accepted(maker):
-    """cpprb adds a key to the dicts that it is given."""
+    """cpprb adds a key to each dict that it receives."""
     cpprb = pytest.importorskip("cpprb")
     fields = {name: dict(field) for name, field in FIELDS.items()}
     cpprb.ReplayBuffer(8, fields)
@@ -70,6 +70,6 @@ def test_a_missing_field_is_named_with_those_that_were_given(maker):
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_nothing_given_is_said(maker):
+def test_an_add_without_fields_is_reported(maker):
     with pytest.raises(KeyError, match=r"'act', 'next_obs', 'done'.* missing, got none"):
         MAKERS[maker](FIELDS).add()

@@ -53,7 +53,7 @@ def train(buffer, first, steps):
 @pytest.mark.parametrize("options", [{}, {"seed": 6}])
 @pytest.mark.parametrize("steps", [0, 1, 9, 16, 17, 50])
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_goes_on_as_if_it_had_never_stopped(tmp_path, kind, steps, options):
+def test_training_continues_as_if_never_interrupted(tmp_path, kind, steps, options):
     buffer = kind(16, ENV_DICT, **options)
     train(buffer, 1, steps)
     buffer.save_transitions(tmp_path / "run")
@@ -66,7 +66,7 @@ def test_training_goes_on_as_if_it_had_never_stopped(tmp_path, kind, steps, opti
         same(one, other)
 
 
-def test_resuming_without_the_random_state_would_show():
+def test_resuming_without_the_random_state_is_detected():
     buffer = ReplayBuffer(16, ENV_DICT, seed=1)
     buffer.add(**make_rows(0, 16))
     resumed = loaded(saved(buffer), ReplayBuffer(16, ENV_DICT))
@@ -74,7 +74,7 @@ def test_resuming_without_the_random_state_would_show():
     assert not np.array_equal(resumed.sample(50)["act"], buffer.sample(50)["act"])
 
 
-def test_rows_not_seen_yet_stay_unseen():
+def test_rows_not_yet_seen_remain_unseen():
     buffer = PrioritizedReplayBuffer(8, ENV_DICT, check_for_update=True)
     buffer.add(**make_rows(0, 5))
     buffer.sample(1)
@@ -100,7 +100,7 @@ def test_loading_appends_oldest_first(kind):
 
 
 @pytest.mark.parametrize("size", [3, 8, 9])
-def test_the_newest_of_too_many_are_kept(size):
+def test_the_newest_rows_are_kept_if_a_file_has_too_many(size):
     buffer = PrioritizedReplayBuffer(12, ENV_DICT)
     buffer.add(**make_rows(0, 10), priorities=np.arange(10) + 1.0)
     other = loaded(saved(buffer), PrioritizedReplayBuffer(size, ENV_DICT))
@@ -125,7 +125,7 @@ def test_priorities_are_appended_and_converted():
     assert np.array_equal(kept._get_leaves(range(4)), buffer._get_leaves(range(4)))
 
 
-def test_with_an_alpha_of_0_the_priorities_are_lost_but_not_the_largest():
+def test_an_alpha_of_0_loses_all_priorities_but_the_largest():
     buffer = PrioritizedReplayBuffer(8, ENV_DICT, alpha=0.0)
     buffer.add(**make_rows(0, 3), priorities=[1, 5, 2])
     other = loaded(saved(buffer), PrioritizedReplayBuffer(8, ENV_DICT, alpha=1.0, eps=0.0))
@@ -141,7 +141,7 @@ def test_priorities_beyond_the_buffers_exponents_are_refused():
     assert other.get_stored_size() == 0
 
 
-def test_from_uniform_to_prioritized_and_back():
+def test_files_are_exchanged_between_uniform_and_prioritized_buffers():
     plain, prioritized = ReplayBuffer(8, ENV_DICT), PrioritizedReplayBuffer(8, ENV_DICT, alpha=1.0, eps=0.0)
     plain.add(**make_rows(0, 4))
     prioritized.add(**make_rows(4, 1), priorities=[7.0])
@@ -153,7 +153,7 @@ def test_from_uniform_to_prioritized_and_back():
 
 @pytest.mark.parametrize(("given", "written"), [("run", "run.npz"), ("run.npz", "run.npz"), ("run.np", "run.np.npz")])
 @pytest.mark.parametrize("kind", [str, lambda path: path])
-def test_paths(tmp_path, given, written, kind):
+def test_every_kind_of_path_is_accepted(tmp_path, given, written, kind):
     buffer = ReplayBuffer(4, ENV_DICT)
     buffer.add(**make_rows(0, 2))
     buffer.save_transitions(kind(tmp_path / given), safe=False)
@@ -162,14 +162,14 @@ def test_paths(tmp_path, given, written, kind):
         assert loaded(kind(tmp_path / name), ReplayBuffer(4, ENV_DICT)).get_stored_size() == 2
 
 
-def test_no_file(tmp_path):
+def test_a_missing_file_or_folder_raises_file_not_found(tmp_path):
     with pytest.raises(FileNotFoundError):
         ReplayBuffer(4, ENV_DICT).load_transitions(tmp_path / "none")
     with pytest.raises(FileNotFoundError):
         ReplayBuffer(4, ENV_DICT).save_transitions(tmp_path / "none" / "run")
 
 
-def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     buffer = ReplayBuffer(4, ENV_DICT)
     buffer.add(**make_rows(0, 2))
     buffer.save_transitions(tmp_path / "run")
@@ -191,7 +191,7 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["run.npz"]
 
 
-def test_a_link_stays_a_link_and_permissions_are_the_usual_ones(tmp_path):
+def test_a_link_remains_a_link_and_permissions_are_the_usual_ones(tmp_path):
     (tmp_path / "there.npz").touch()
     (tmp_path / "link.npz").symlink_to(tmp_path / "there.npz")
     (tmp_path / "usual").touch()
@@ -201,14 +201,14 @@ def test_a_link_stays_a_link_and_permissions_are_the_usual_ones(tmp_path):
     assert (tmp_path / "there.npz").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_who_could_not_read_the_old_file_can_not_read_the_new_one(tmp_path):
+def test_a_new_file_keeps_the_permissions_of_the_old_one(tmp_path):
     (tmp_path / "a.npz").touch(mode=0o600)
     ReplayBuffer(4, ENV_DICT).save_transitions(os.fsencode(tmp_path / "a"))  # a path may be bytes
     assert (tmp_path / "a.npz").stat().st_mode & 0o777 == 0o600
     assert loaded(os.fsencode(tmp_path / "a"), ReplayBuffer(4, ENV_DICT)).get_stored_size() == 0
 
 
-def test_a_change_while_saving_is_heard(tmp_path):
+def test_a_change_during_a_save_is_an_error(tmp_path):
     class Busy(ReplayBuffer):
         def _own_state(self):
             self.add(**make_rows(50, 1))
@@ -221,8 +221,8 @@ def test_a_change_while_saving_is_heard(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_objects_are_refused():
-    """What `get` would give for a field of objects."""
+def test_fields_of_objects_are_refused():
+    """`get` would return objects for such a field."""
 
     class WithObjects(ReplayBuffer):
         def get(self, slots):
@@ -259,7 +259,7 @@ STRUCTURED = [("a", "f4"), ("b", "i8", (2,)), ("ß", "U2")]
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_whatever_is_saved_comes_back(data):
+def test_any_saved_buffer_is_loaded_unchanged(data):
     names = data.draw(st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True))
     fields = {
         name: {

@@ -81,7 +81,7 @@ WAYS = {
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 9, 31])
 @pytest.mark.parametrize("way", WAYS)
-def test_everything_goes_on_as_it_would_have(kind, options, steps, way):
+def test_a_restored_buffer_continues_like_the_original(kind, options, steps, way):
     buffer = made(kind, options)
     play(buffer, 0, steps)
     other = WAYS[way](buffer, options)
@@ -96,7 +96,7 @@ def test_everything_goes_on_as_it_would_have(kind, options, steps, way):
 
 
 @pytest.mark.parametrize("way", ["copy", "pickle", "deepcopy"])
-def test_steps_that_wait_are_each_ones_own(way):
+def test_pending_steps_of_a_copy_are_independent(way):
     buffer = made(PrioritizedReplayBuffer, "Nstep")
     play(buffer, 0, 2)
     other = WAYS[way](buffer, "Nstep")
@@ -107,7 +107,7 @@ def test_steps_that_wait_are_each_ones_own(way):
 @pytest.mark.parametrize("written", ["plain", "next_of", "stack_compress", "both"])
 @pytest.mark.parametrize("wanted", ["plain", "next_of", "stack_compress", "both"])
 @pytest.mark.parametrize("size", [5, 8, 30])
-def test_a_file_does_not_care_how_frames_are_kept(monkeypatch, written, wanted, size):
+def test_a_file_can_be_loaded_with_any_way_of_storing_frames(monkeypatch, written, wanted, size):
     monkeypatch.setattr(state, "PIECE", 200)
     fields = {**FIELDS, "next_act": PLAIN["act"]}
     buffer, other = made(ReplayBuffer, written, fields=fields), made(ReplayBuffer, wanted, size, fields)
@@ -144,8 +144,8 @@ def test_frames_are_stored_once():
     options=st.sampled_from(["next_of", "stack_compress", "both"]),
     piece=st.integers(1, 500),
 )
-def test_frames_without_order(data, size, options, piece):
-    """For any values, in batches or not, and without marks where episodes end."""
+def test_frames_in_any_order_are_saved(data, size, options, piece):
+    """For any values, in batches or not, without marks where episodes end."""
     buffer = made(ReplayBuffer, options, size)
     for _ in range(data.draw(st.integers(0, 6))):
         rows = [step(data.draw(st.integers(0, 9))) for _ in range(data.draw(st.integers(1, 5)))]
@@ -167,7 +167,7 @@ def way_of(way, buffer, options, size):
 
 
 @pytest.mark.parametrize("options", ["plain", "both", "all"])
-def test_data_in_files_of_its_own(tmp_path, options):
+def test_buffers_with_mmap_prefix_are_saved_and_loaded(tmp_path, options):
     fields = {**FIELDS, "next_act": PLAIN["act"]}
     buffer = made(ReplayBuffer, options, fields=fields)
     mapped = ReplayBuffer(8, fields, mmap_prefix=tmp_path / "data", **OPTIONS[options])
@@ -190,7 +190,7 @@ def test_other_n_step_options_are_refused():
         assert other.get_stored_size() == 0
 
 
-def test_waiting_steps_are_not_lost_when_rows_are_appended():
+def test_pending_steps_are_not_lost_when_rows_are_appended():
     buffer, other = made(ReplayBuffer, "Nstep"), made(ReplayBuffer, "Nstep")
     play(buffer, 0, 5)
     play(other, 30, 2)  # they wait
@@ -219,7 +219,7 @@ def forged(file: io.BytesIO, **arrays) -> io.BytesIO:
         ({"column_0": np.zeros((2**10, 2), np.float64)}, "dtype"),
     ],
 )
-def test_frames_that_can_not_be(arrays, says):
+def test_impossible_frames_are_refused(arrays, says):
     buffer = made(ReplayBuffer, "both", fields={**FIELDS, "next_act": PLAIN["act"]})
     play(buffer, 0, 19)
     other = made(ReplayBuffer, "both", fields={**FIELDS, "next_act": PLAIN["act"]})
@@ -230,7 +230,7 @@ def test_frames_that_can_not_be(arrays, says):
     assert other.get_stored_size() == 0
 
 
-def test_waiting_steps_that_can_not_be():
+def test_impossible_pending_steps_are_refused():
     buffer = made(PrioritizedReplayBuffer, "Nstep")
     play(buffer, 0, 9)
     file = saved(buffer)
@@ -248,7 +248,7 @@ def reward(states, _, goals):
 
 
 @pytest.mark.parametrize("way", ["pickle", "deepcopy"])
-def test_hindsight(way):
+def test_hindsight_buffers_are_saved_with_their_episode(way):
     fields = {"obs": {"shape": 2}, "act": {}, "next_obs": {"shape": 2}}
     buffer = HindsightReplayBuffer(30, fields, 5, reward, additional_goals=2, seed=3)
     for number in range(13):

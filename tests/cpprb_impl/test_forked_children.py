@@ -108,7 +108,7 @@ def hindsight() -> HindsightReplayBuffer:
     ],
     ids=["objects", "objects and Nstep", "prioritized", "Nstep", "hindsight"],
 )
-def test_while_an_argument_is_read(buffer, step) -> None:
+def test_a_fork_while_an_argument_is_read_leaves_the_child_usable(buffer, step) -> None:
     class Slow:
         def __array__(self, dtype=None, copy=None):
             reading.pause()
@@ -134,8 +134,8 @@ def test_while_an_argument_is_read(buffer, step) -> None:
 @KINDS
 @pytest.mark.parametrize("stored", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("options", "call"), [({}, "add"), (NSTEP, "add"), (NSTEP, "on_episode_end")], ids=str)
-def test_rows_are_added_wholly_or_not_at_all(kind, options, stored, call) -> None:
-    """Where the thread was before, or after, the native ring had stored them."""
+def test_a_fork_during_add_stores_all_rows_or_none(kind, options, stored, call) -> None:
+    """The thread was interrupted before, or after, the native ring had stored the rows."""
 
     class Stopping(kind):
         def _add_rows(self, **rows):
@@ -178,7 +178,7 @@ def test_rows_are_added_wholly_or_not_at_all(kind, options, stored, call) -> Non
 
 
 @KINDS
-def test_while_an_overwritten_object_ends(kind) -> None:
+def test_a_fork_while_an_overwritten_object_is_freed_keeps_rows_whole(kind) -> None:
     class Ending(Thing):
         def __del__(self):
             thread.pause()
@@ -219,7 +219,7 @@ def address_space() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
 
 
-def test_closes_a_buffer_that_another_thread_was_using() -> None:
+def test_a_child_closes_a_buffer_that_another_thread_was_using() -> None:
     buffer = large(lambda _: thread.pause())
     thread = Interrupted(lambda: buffer.sample(1))
 
@@ -235,8 +235,8 @@ def test_closes_a_buffer_that_another_thread_was_using() -> None:
         assert buffer.get_stored_size() == 1
 
 
-def test_does_not_close_what_its_own_thread_is_using() -> None:
-    """Where the thread that forks was inside a call, the child's copy of it goes on there."""
+def test_a_child_does_not_close_a_buffer_that_its_own_thread_is_using() -> None:
+    """If the forking thread was inside a call, its copy in the child continues that call."""
     inside = []
 
     def fork(buffer: ReplayBuffer) -> None:
@@ -259,8 +259,8 @@ def test_does_not_close_what_its_own_thread_is_using() -> None:
     assert buffer.get_stored_size() == 1
 
 
-def test_does_not_draw_its_parents_numbers_where_it_has_no_memory() -> None:
-    """A first call that fails, here because it can't bring the segment's pages in, leaves all to the next one."""
+def test_a_child_without_memory_does_not_draw_the_numbers_of_its_parent() -> None:
+    """If the first call fails, here because it cannot map the segment's pages, the next call does all of its work."""
     rows = 20 * mmap.PAGESIZE // 8  # of 24 bytes, so that they end with a page
     buffer = MPPrioritizedReplayBuffer(rows, {"x": {}}, prefault=True, seed=3)
     buffer.add(x=np.arange(rows))

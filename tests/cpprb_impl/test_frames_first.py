@@ -47,7 +47,7 @@ def assert_added(rows: dict[str, np.ndarray], added: dict[str, np.ndarray]) -> N
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", PRIVATE + SHARED)
-def test_batches_are_what_was_added(kind, dtype):
+def test_batches_contain_the_added_rows(kind, dtype):
     buffer, added = filled(kind, dtype)
     with closing(buffer):
         for rows in (buffer.sample(100), buffer.get_all_transitions(), buffer.get([3, 0, 199])):
@@ -120,7 +120,7 @@ def test_a_shared_buffer_has_no_indexes_to_read_later(kind):
             buffer.sample_indexes(1)
 
 
-def test_what_cannot_be_drawn_or_read_is_named():
+def test_invalid_draws_and_reads_are_named():
     buffer = PrioritizedReplayBuffer(10, {"id": {}})
     with pytest.raises(ValueError, match="cannot sample from an empty buffer"):
         buffer.sample_indexes(1)

@@ -53,7 +53,7 @@ def make():
 @pytest.mark.parametrize("ends", [True, False], ids=["ends reported", "ends forgotten"])
 @pytest.mark.parametrize("piece", [1, 7, 64])
 @pytest.mark.parametrize("capacity", [1, 3, 20, 200])
-def test_rows_come_back(make, options, kind, ends, piece, capacity):
+def test_rows_are_returned_unchanged(make, options, kind, ends, piece, capacity):
     rows = wanted(joined(episode(0, 13), episode(50, 1), episode(90, 40), episode(150, 2), episode(200, 30)), options)
     buffer = make(kind, capacity, env_dict(), **options)
     add_all(buffer, rows, piece, ends)
@@ -67,7 +67,7 @@ def test_rows_come_back(make, options, kind, ends, piece, capacity):
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64, bool])
 @pytest.mark.parametrize("stack", [1, 2, 3, 4, 8, 70])
 @pytest.mark.parametrize("frame", [(), (1,), (2, 3)])
-def test_every_element_size_and_stack(make, dtype, stack, frame):
+def test_every_element_size_and_stack_is_stored(make, dtype, stack, frame):
     rows = joined(*(episode(at, 9, dtype, frame, stack) for at in (0, 100)))
     for options in OPTIONS[:3]:
         buffer = make(MPReplayBuffer, 11, env_dict(dtype, frame, stack), **options)
@@ -101,8 +101,8 @@ def part_of(what: str, first: int, last: int, steps: int, rng: np.random.Generat
 
 @settings(max_examples=100, deadline=None)
 @given(HISTORIES, st.integers(1, 40), st.sampled_from(OPTIONS[:3]), st.sampled_from(KINDS), st.sampled_from(LOCKS))
-def test_any_history_of_several_explorers_is_as_without(history, capacity, options, kind, lock):
-    """Byte by byte what a buffer gives that keeps every value whole, after the same calls."""
+def test_any_history_of_several_explorers_equals_whole_storage(history, capacity, options, kind, lock):
+    """Compares each byte with a buffer that stores every value whole, after the same calls."""
     rng = np.random.default_rng(1)
     fields = env_dict() if "next_of" not in options else {**env_dict(), "next_obs": env_dict()["obs"]}
     plain, once = kind(capacity, fields, lock=lock), kind(capacity, env_dict(), lock=lock, **options)
@@ -163,7 +163,7 @@ def look_while(buffer, children: list[int], kills: random.Random | None, seconds
 @EACH_KIND
 @pytest.mark.parametrize("capacity", [2, 64, 500])
 @pytest.mark.parametrize("kills", [False, True], ids=["all live", "some are killed"])
-def test_many_processes(make, lock, kind, capacity, kills):
+def test_many_processes_store_whole_frames(make, lock, kind, capacity, kills):
     buffer = make(kind, capacity, framed.ENV_DICT, lock=lock, **framed.OPTIONS)
     children = [framed.forked(framed.explore, buffer, i + 1, None, i) for i in range(3)]
     try:
@@ -181,7 +181,7 @@ def test_many_processes(make, lock, kind, capacity, kills):
 
 
 @EACH_LOCK
-def test_threads(make, lock):
+def test_threads_store_whole_frames(make, lock):
     buffer = make(MPReplayBuffer, 64, framed.ENV_DICT, lock=lock, **framed.OPTIONS)
     adding = [threading.Thread(target=framed.explore, args=(buffer, i, 1500, i)) for i in range(4)]
     for thread in adding:
@@ -194,7 +194,7 @@ def test_threads(make, lock):
 
 
 def test_large_calls_of_threads_that_let_each_other_run(make):
-    """Copies of more than a MiB: others add meanwhile."""
+    """Copies of more than 1 MiB release the GIL, so that other threads add meanwhile."""
     frame = (64, 64)
     buffer = make(MPReplayBuffer, 300, env_dict(frame=frame), **OPTIONS[0])
     parts = [episode(1000 * i, 80, frame=frame) for i in range(3)]
@@ -223,8 +223,8 @@ def play(buffer, episodes: int, calls: list[dict]) -> None:
 
 
 @pytest.mark.slow
-def test_memory(make):
-    """Episodes of 500 steps; measured, over several laps."""
+def test_each_frame_takes_little_more_memory_than_once(make):
+    """Measures several laps of episodes of 500 steps."""
     capacity = 4000
     buffer = make(MPReplayBuffer, capacity, env_dict(frame=ATARI), **framed.OPTIONS)
     empty = memory(buffer)
@@ -255,8 +255,8 @@ def test_clearing_again_and_again_takes_no_more_memory(make, kind):
 
 
 @pytest.mark.slow
-def test_many_short_lives_take_no_more_memory(make):
-    """A chunk belongs to a place that calls of add() have in turn, not to a process."""
+def test_many_short_lived_processes_take_no_more_memory(make):
+    """A chunk belongs to a registration, which calls of add() use in turn, not to a process."""
     buffer = make(
         MPReplayBuffer, 1000, {**framed.ENV_DICT, "obs": {"shape": (64, 64, 4), "dtype": np.uint8}}, **OPTIONS[1]
     )
@@ -310,7 +310,7 @@ def move_head(buffer, known: int, by: int) -> None:
 
 @EACH_KIND
 def test_a_row_whose_frames_may_be_used_again_is_not_read(make, kind):
-    """Its slot still holds it: by its number alone it is too old. Buffers that keep values whole still give it."""
+    """The slot still holds the row, but its number has expired. Buffers that store values whole still return it."""
     capacity, count = 40, 130
     once = make(kind, capacity, framed.ENV_DICT, **framed.OPTIONS)
     plain = make(kind, capacity, {**framed.ENV_DICT, "next_obs": framed.ENV_DICT["obs"]})
@@ -334,7 +334,7 @@ def test_a_row_whose_frames_may_be_used_again_is_not_read(make, kind):
     assert len(kept["id"]) == 20 and framed.torn(kept) == 0
 
 
-def test_values_that_are_smaller_than_a_reference_stand_in_their_rows(make):
+def test_values_smaller_than_a_reference_are_stored_in_their_rows(make):
     buffer = make(MPReplayBuffer, 1000, {"obs": {"shape": 4}}, next_of="obs")
     used = buffer.nbytes
     buffer.add(obs=np.arange(4000), next_obs=np.arange(4000))
@@ -343,7 +343,7 @@ def test_values_that_are_smaller_than_a_reference_stand_in_their_rows(make):
     assert abs(buffer.nbytes - plain.nbytes) <= 4096
 
 
-def test_with_files_values_are_kept_whole_in_them(make, tmp_path):
+def test_buffers_in_files_store_values_whole(make, tmp_path):
     rows = episode(0, 50)
     buffer = make(MPReplayBuffer, 40, env_dict(), **framed.OPTIONS, mmap_prefix=tmp_path / "rows")
     buffer.add(**rows)
@@ -351,7 +351,7 @@ def test_with_files_values_are_kept_whole_in_them(make, tmp_path):
     assert (tmp_path / "rows_next_obs.dat").stat().st_size >= 40 * 60
 
 
-def test_attached_from_a_fresh_interpreter(make):
+def test_a_fresh_interpreter_attaches_and_shares_frames(make):
     buffer = make(MPReplayBuffer, 100, framed.ENV_DICT, **framed.OPTIONS)
     buffer.add(**framed.rows(framed.numbered(0, 30)))
     assert answer_from(multiprocessing.get_context("spawn"), add_and_read, buffer) == (30, 0)

@@ -52,7 +52,7 @@ KINDS = [ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer, MPPrioritizedRep
 
 @pytest.mark.parametrize(("place", "name"), [("memory", "this machine"), ("group", "this process's cgroup")])
 @pytest.mark.parametrize("kind", KINDS)
-def test_larger_than_memory(kind, small, place, name):
+def test_a_buffer_larger_than_memory_is_warned_of(kind, small, place, name):
     small[place] = 100 * KIB
     assert warnings_of(kind, 100, ROW) == []
     (text,) = warnings_of(kind, 101, ROW)
@@ -60,7 +60,7 @@ def test_larger_than_memory(kind, small, place, name):
     assert "next_of" in text and "mmap_prefix" in text
 
 
-def test_larger_than_shared_memory(small):
+def test_a_buffer_larger_than_shared_memory_is_warned_of(small):
     small["/dev/shm"] = 100 * KIB
     assert warnings_of(ReplayBuffer, 200, ROW) == []
     (text,) = warnings_of(MPReplayBuffer, 200, ROW)
@@ -68,7 +68,7 @@ def test_larger_than_shared_memory(small):
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
-def test_larger_than_the_disk(kind, small, tmp_path):
+def test_a_buffer_larger_than_the_disk_is_warned_of(kind, small, tmp_path):
     small["disk"], small["memory"] = 100 * KIB, KIB
     prefix = str(tmp_path / "run")
     assert warnings_of(kind, 100, ROW, mmap_prefix=prefix) == []
@@ -104,7 +104,7 @@ def test_shared_files_store_whole_stacks(small, tmp_path):
     assert len(warnings_of(MPReplayBuffer, 200, STACK, **options)) == 1  # 100 KiB of old files are free again
 
 
-def test_what_cannot_be_found_out_causes_no_warning(small, monkeypatch, tmp_path):
+def test_an_unknown_limit_causes_no_warning(small, monkeypatch, tmp_path):
     def fails(_path):
         raise OSError
 

@@ -106,32 +106,32 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
 
 
 @pytest.mark.parametrize(("kind", "method"), JOBS)
-def test_a_killed_jobs_name_is_gone_after_the_next_buffer(kind, method, killed):
+def test_the_next_buffer_removes_the_name_of_a_killed_job(kind, method, killed):
     segment = killed(kind, method)
     cpprb_impl.ReplayBuffer(10, {"x": {}})
     assert not names_of(segment)
 
 
 @pytest.mark.parametrize("name", sorted(buffers()))
-def test_each_class_of_buffer_removes_it(name, killed):
+def test_each_class_of_buffer_removes_the_name_of_a_killed_job(name, killed):
     segment = killed()
     MAKERS[name]()
     assert not names_of(segment)
 
 
-def test_no_other_process_need_remove_it():
-    """The tests above where no other process sees the names, since /dev/shm is another one there."""
+def test_the_next_buffer_removes_the_name_without_help_of_another_process():
+    """Runs the tests above with a /dev/shm of its own, in which no other process sees the names."""
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"']
     if subprocess.run([*alone, "sh", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no namespace for mounts can be made here")
-    above = "test_each_class_of_buffer_removes_it or test_a_killed_jobs_name_is_gone_after_the_next_buffer"
+    above = "removes_the_name_of_a_killed_job"
     command = [*alone, "sh", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", above]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, ALONE: "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(buffers()) + len(JOBS)} passed" in done.stdout
 
 
-def test_a_shards_name_goes_with_it():
+def test_the_name_of_a_shard_is_removed_with_it():
     with subprocess.Popen([sys.executable, "-c", SHARD], stdout=subprocess.PIPE, text=True, process_group=0) as owner:
         name = owner.stdout.readline().strip()
         (keeper,) = [
@@ -156,8 +156,8 @@ def command_of(process: Path) -> bytes:
         return b""
 
 
-def test_a_segment_of_a_dead_maker_stays_while_an_explorer_lives(tmp_path):
-    """Its watchdog would remove the name: here, it was killed."""
+def test_a_segment_of_a_dead_maker_remains_while_an_explorer_lives(tmp_path):
+    """Its watchdog, which would remove the name, was killed too."""
     buffer = cpprb_impl.MPReplayBuffer(10, {"x": {}})
     code = "import sys; from cpprb_impl import MPReplayBuffer; b = MPReplayBuffer(100, {'x': {}}); print(b.segment)\n"
     code += "sys.stdout.flush(); sys.stdin.read()"
@@ -178,8 +178,8 @@ def test_a_segment_of_a_dead_maker_stays_while_an_explorer_lives(tmp_path):
     buffer.close()
 
 
-def test_a_live_segment_of_another_pid_namespace_stays():
-    """Containers with --ipc=host share /dev/shm, and their process ids mean nothing here."""
+def test_a_live_segment_of_another_pid_namespace_remains():
+    """Containers with --ipc=host share /dev/shm, but their process ids have no meaning here."""
     if subprocess.run([*NEW_NAMESPACE, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no PID namespace can be made here")
     code = "from cpprb_impl import *; b = MPReplayBuffer(100, {'x': {}}); print(b.segment, flush=True); input(); "

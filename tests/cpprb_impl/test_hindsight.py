@@ -43,7 +43,7 @@ def check_rows(rows):
     assert rows["rew"].ravel() == pytest.approx(reward(rows["next_obs"], rows["act"], rows["goal"]))
 
 
-def test_rewards_come_from_one_call_an_episode():
+def test_rewards_are_computed_by_one_call_per_episode():
     calls = []
 
     def watched(next_states, actions, goals):
@@ -55,7 +55,7 @@ def test_rewards_come_from_one_call_an_episode():
     assert calls == [((28, 2), (28, 1), (28, 2))]
 
 
-def test_goals_of_another_shape():
+def test_goals_may_have_another_shape_than_observations():
     buffer = make(
         reward_func=lambda states, actions, goals: states.sum(axis=1) == goals.ravel(),
         goal_func=lambda states: states.sum(axis=1),
@@ -66,13 +66,13 @@ def test_goals_of_another_shape():
     assert buffer.get_all_transitions()["goal"].tolist() == [[9], [9], [9], [0], [0], [0]]
 
 
-def test_a_goal_for_each_step():
+def test_each_step_can_have_its_own_goal():
     buffer = make(strategy="final")
     run_episode(buffer, 0, 2, goal=[[1, 2], [3, 4]])
     assert buffer.get_all_transitions()["goal"].tolist() == [[1, 2], [3, 4], [2, -2], [2, -2]]
 
 
-def test_seed():
+def test_a_seed_makes_goals_and_samples_reproducible():
     batches = []
     for seed in (1, 1, 2):
         buffer = make(seed=seed)
@@ -82,7 +82,7 @@ def test_seed():
     assert not np.array_equal(batches[0][0], batches[2][0])
 
 
-def test_prioritized_or_not():
+def test_hindsight_works_with_and_without_priorities():
     buffer = make(strategy="final")
     run_episode(buffer, 0, 4)
     assert isinstance(buffer.rb, PrioritizedReplayBuffer)
@@ -100,7 +100,7 @@ def test_prioritized_or_not():
 
 
 def test_priorities_are_refused_by_add():
-    """cpprb ignores them. The copies of a step have goals of their own, and so TD errors of their own."""
+    """cpprb ignores them. The copies of a step have their own goals, and therefore their own TD errors."""
     buffer = make()
     with pytest.raises(ValueError, match="priorities must not be given to add"):
         buffer.add(**steps(0, 2), priorities=[1.0, 2.0])
@@ -112,8 +112,8 @@ def test_priorities_are_refused_by_add():
         assert each.get_stored_size() == 10
 
 
-def test_too_long_episodes_are_refused_whole():
-    """cpprb looks only before it adds: a batch overwrites the episode's beginning."""
+def test_episodes_that_are_too_long_are_refused_whole():
+    """cpprb checks only before it adds, so that a batch overwrites the episode's beginning."""
     buffer = make(max_episode_len=5, strategy="final")
     buffer.add(**steps(0, 3))
     with pytest.raises(ValueError, match="max_episode_len"):
@@ -154,7 +154,7 @@ def test_a_failed_add_changes_nothing(change, error, text):
         ({"goal_func": lambda states: states[:, :1]}, (0, 0), "goal_func"),
     ],
 )
-def test_an_episode_that_can_not_be_stored_still_waits(broken, goal, text):
+def test_an_episode_that_cannot_be_stored_remains_pending(broken, goal, text):
     buffer = make(**broken)
     buffer.add(**steps(0, 3))
     with pytest.raises(ValueError, match=text):
@@ -167,7 +167,7 @@ def test_an_episode_that_can_not_be_stored_still_waits(broken, goal, text):
     check_rows(rows)
 
 
-def test_clear_forgets_the_waiting_episode():
+def test_clear_discards_the_pending_episode():
     buffer = make()
     run_episode(buffer, 0, 3)
     buffer.add(**steps(3, 2))
@@ -193,13 +193,13 @@ def test_clear_forgets_the_waiting_episode():
         ({"additonal_goals": 2}, TypeError, "additonal_goals"),
     ],
 )
-def test_bad_options(options, error, text):
+def test_bad_options_are_refused(options, error, text):
     with pytest.raises(error, match=text):
         make(**options)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_copies_go_on_as_the_original_would(copied):
+def test_copies_continue_like_the_original(copied):
     buffer = make(seed=3)
     run_episode(buffer, 0, 4)
     buffer.add(**steps(4, 3))
@@ -214,8 +214,8 @@ def test_copies_go_on_as_the_original_would(copied):
     assert buffer.get_stored_size() == 45
 
 
-def test_next_of():
-    """cpprb's waiting episode has no next_*: KeyError."""
+def test_next_of_applies_to_the_pending_episode():
+    """In cpprb, the pending episode has no next_*: KeyError."""
     fields = {name: field for name, field in FIELDS.items() if name != "next_obs"}
     buffer = make(fields=fields, next_of="obs", strategy="final")
     run_episode(buffer, 0, 5)
@@ -224,7 +224,7 @@ def test_next_of():
     assert rows["next_obs"][:, 0].tolist() == [1, 2, 3, 4, 5] * 2
 
 
-def test_each_copy_is_an_episode_of_its_own_for_nstep():
+def test_each_relabelled_copy_is_an_episode_for_n_step():
     fields = {**FIELDS, "done": {"dtype": bool}}
     nstep = {"size": 3, "rew": "rew", "gamma": 1.0, "next": "next_obs"}
     buffer = make(fields=fields, strategy="final", Nstep=nstep, reward_func=lambda s, a, g: np.ones(len(s)))
@@ -238,7 +238,7 @@ def test_each_copy_is_an_episode_of_its_own_for_nstep():
 
 @pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_sizes_shapes_and_dtypes_as_cpprb(strategy, prioritized):
+def test_sizes_shapes_and_dtypes_agree_with_cpprb(strategy, prioritized):
     cpprb = pytest.importorskip("cpprb")
     pair = [
         module.HindsightReplayBuffer(40, FIELDS, 9, reward, strategy=strategy, prioritized=prioritized)

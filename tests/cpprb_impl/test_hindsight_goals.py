@@ -24,7 +24,7 @@ from .test_hindsight import FIELDS, STRATEGIES, check_rows, make, run_episode, s
 )
 @pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_goals_come_from_where_the_strategy_allows(strategy, prioritized, lengths, goals, size, seed):
+def test_goals_are_drawn_from_the_steps_that_the_strategy_allows(strategy, prioritized, lengths, goals, size, seed):
     buffer = make(size, strategy=strategy, additional_goals=goals, prioritized=prioritized, seed=seed)
     copies = 2 if strategy == "final" else 1 + goals
     added, first, reached = 0, 0, []
@@ -90,8 +90,8 @@ def test_random_goals_are_uniform_over_all_that_is_stored(size):
 
 
 @pytest.mark.parametrize(("size", "stored", "length"), [(10, 0, 4), (10, 8, 4), (10, 10, 4), (5, 3, 13), (7, 7, 7)])
-def test_random_goals_when_the_episode_overwrites(size, stored, length):
-    """They are drawn before it is stored, as if after."""
+def test_random_goals_are_right_if_the_episode_overwrites_rows(size, stored, length):
+    """They are drawn before the episode is stored, as if it had been stored."""
     buffer = make(size, 100, strategy="random", additional_goals=300, seed=1)
     plain = ReplayBuffer(size, FIELDS)
     if stored:
@@ -153,7 +153,7 @@ def goals_of(dtype, value, where):
 @pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "?", "c8", "O"])
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_goals_are_read_as_add_reads_a_field(value, dtype, where):
-    """A cast of goal [-1, 300] to uint8 would be [255, 44]."""
+    """A cast of the goal [-1, 300] to uint8 would yield [255, 44]."""
     plain = ReplayBuffer(1, {"goal": {"shape": 2, "dtype": dtype}})
 
     def added():
@@ -189,7 +189,7 @@ def test_goals_of_a_function_may_be_flat_but_not_in_another_order(axes):
 
 @pytest.mark.parametrize("value", [np.nan, 2.0**40])
 def test_nothing_is_stored_if_a_reward_does_not_fit(value):
-    """Only the last copy has it."""
+    """Only the last copy has that reward."""
     buffer = buffer_of("i4", 1, default_dtype=np.int32)
     buffer.reward_func = lambda states, *_: np.array([0.0, value])
     buffer.add(obs=0, act=0, next_obs=0)

@@ -27,7 +27,7 @@ class TwicePrioritizedRing(Twice, PrioritizedRing):
 
 
 @pytest.mark.parametrize("kind", [TwiceRing, TwicePrioritizedRing])
-def test_add_and_every_batch_go_through_python(kind) -> None:
+def test_add_and_every_batch_call_the_python_hooks(kind) -> None:
     ring = kind(4, FIELDS, add_through_python=True, batch_through_python=True)
     assert ring.add(x=np.float32(3)) == 0
     for batch in (ring.sample(2), ring.get(np.array([0, 0])), {**ring.get_all_transitions(), "seen": 2}):
@@ -36,14 +36,14 @@ def test_add_and_every_batch_go_through_python(kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [TwiceRing, TwicePrioritizedRing])
-def test_only_where_it_was_asked_for(kind) -> None:
+def test_hooks_are_called_only_if_requested(kind) -> None:
     ring = kind(4, FIELDS)
     ring.add(x=np.float32(3))
     assert (ring.sample(2)["x"] == 3).all()
     assert "seen" not in ring.sample(2)
 
 
-def test_what_python_raises_reaches_the_caller() -> None:
+def test_exceptions_of_hooks_reach_the_caller() -> None:
     ring = TwiceRing(4, FIELDS, add_through_python=True)
     with pytest.raises(KeyError):
         ring.add(y=1)

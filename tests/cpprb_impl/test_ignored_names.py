@@ -48,18 +48,18 @@ def test_the_first_call_names_what_it_ignores_and_the_fields(make):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_in_each_kind_of_buffer(kind):
+def test_each_kind_of_buffer_warns_of_ignored_names(kind):
     (seen,) = warnings_of(KINDS[kind](), step(rwd=1), step(rwd=1))
     assert "add() ignores 'rwd'" in str(seen.message)
 
 
-def test_in_hindsight_buffers():
+def test_hindsight_buffers_warn_of_ignored_names():
     buffer = hindsight()
     with pytest.warns(UserWarning, match="add\\(\\) ignores 'info': the fields are 'obs', 'act', 'next_obs'"):
         buffer.add(obs=1, act=2, next_obs=3, info=4)
 
 
-def test_each_further_name_and_each_buffer_gets_a_warning_of_its_own():
+def test_each_new_name_and_each_buffer_is_warned_of_separately():
     steps = [step(**more) for more in ({"a": 1}, {}, {"b": 1, "a": 1}, {"a": 2}, {"b": 2})]
     for buffer in (ReplayBuffer(9, FIELDS), ReplayBuffer(9, FIELDS)):
         seen = [str(each.message).partition(":")[0] for each in warnings_of(buffer, *steps)]

@@ -25,7 +25,7 @@ def weights_by_hand(variant, mass, drawn):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64, np.bool_])
-def test_weights_and_rows(variant, dtype):
+def test_weights_and_rows_match_the_definition(variant, dtype):
     laber = make(variant, 8, m=3, eps=0.25, seed=1)
     priorities = np.random.default_rng(0).integers(0, 9, size=24).astype(dtype)
     a, b = np.arange(24) + 100, np.arange(48).reshape(24, 2)
@@ -42,7 +42,7 @@ def test_weights_and_rows(variant, dtype):
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("m", [1, 4, 2.5])
-def test_weights_are_those_of_cpprb(variant, dtype, m):
+def test_weights_agree_with_cpprb(variant, dtype, m):
     cpprb = pytest.importorskip("cpprb")
     theirs, ours = getattr(cpprb, variant)(20, m, eps=1e-3), make(variant, 20, m, eps=1e-3, seed=3)
     priorities = np.random.default_rng(0).lognormal(size=int(20 * m)).astype(dtype)
@@ -73,7 +73,7 @@ def test_draws_follow_priorities(variant):
     assert stats.chisquare(counts, wrong * counts.sum()).pvalue < 1e-6
 
 
-def test_draws_are_distributed_as_those_of_cpprb():
+def test_draws_are_distributed_as_in_cpprb():
     cpprb = pytest.importorskip("cpprb")
     priorities = np.linspace(0.1, 3, 40)
     theirs, ours = (draw_counts(module.LaBERmean(10), priorities, 8000) for module in (cpprb, cpprb_impl))
@@ -107,7 +107,7 @@ def test_a_seed_repeats_the_draws():
     ],
 )
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_bad_parameters(variant, args, eps, error, says):
+def test_bad_parameters_are_refused(variant, args, eps, error, says):
     with pytest.raises(error, match=says):
         make(variant, *args, eps=eps)
 
@@ -143,7 +143,7 @@ def test_eps_alone_is_enough_to_draw_and_lists_are_taken():
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_attributes_are_those_of_cpprb(variant):
+def test_attributes_agree_with_cpprb(variant):
     cpprb = pytest.importorskip("cpprb")
     for given in ((12,), (12, 5), (3, 2.5)):
         theirs, ours = vars(getattr(cpprb, variant)(*given)), vars(make(variant, *given))
@@ -153,7 +153,7 @@ def test_attributes_are_those_of_cpprb(variant):
         assert (ours["batch_size"], ours["eps"]) == (theirs["batch_size"], theirs["eps"])
 
 
-def test_a_variant_of_ones_own():
+def test_a_user_can_derive_a_variant():
     """The base class is public in cpprb, and calls the same method."""
 
     class Probability:

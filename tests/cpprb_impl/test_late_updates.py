@@ -92,7 +92,7 @@ def out() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("into", [dict, out], ids=["new", "out"])
 @forms(IN_ITS_MEMORY)
-def test_an_array_is_of_the_sample_that_filled_it(buffer, form, into):
+def test_an_array_belongs_to_the_sample_that_filled_it(buffer, form, into):
     older, newer = (sample_of_a_new_row(buffer, out=into() or None) for _ in range(2))
     buffer.update_priorities(form(older["indexes"]), 5.0)
     assert buffer.get_max_priority() == 1.0
@@ -100,8 +100,8 @@ def test_an_array_is_of_the_sample_that_filled_it(buffer, form, into):
     assert buffer.get_max_priority() == 3.0
 
 
-def test_a_learner_that_holds_many_batches(buffer):
-    """Only the newest row is still there, and only its own sample reaches it, be it drawn once or often."""
+def test_an_update_with_one_of_many_batches_changes_its_own_rows_only(buffer):
+    """Only the newest row is still stored, and only its own sample changes it, however often it was drawn."""
     older = [sample_of_a_new_row(buffer) for _ in range(8)]
     newer = [sample_of_a_new_row(buffer), *(buffer.sample(1) for _ in range(7))]
     for batch in older:
@@ -113,7 +113,7 @@ def test_a_learner_that_holds_many_batches(buffer):
 
 
 @forms(IN_ITS_MEMORY)
-def test_an_array_that_is_filled_again_is_of_the_newest_sample(buffer, form):
+def test_a_refilled_array_belongs_to_the_newest_sample(buffer, form):
     given = out()
     for priority in (2.0, 3.0, 4.0):
         sample_of_a_new_row(buffer, out=given)
@@ -134,8 +134,8 @@ def test_a_copy_changes_only_what_all_such_samples_agree_on(buffer, form):
 
 
 @forms(COPIED)
-def test_a_copy_where_samples_agree_in_part(form, make):
-    """Two equal rows, and two draws: each is drawn once. Then the first one is overwritten."""
+def test_a_copy_changes_the_rows_on_which_samples_agree_in_part(form, make):
+    """Two equal rows are drawn once each. Then the first one is overwritten."""
     buffer = make(2)
     buffer.add(x=np.zeros(2))
     older = form(buffer.sample(2)["indexes"])
@@ -185,8 +185,8 @@ PARTS: dict[str, Callable[..., list[np.ndarray]]] = {
 @pytest.mark.parametrize("replaced", [0, 10, 40, 64])
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
-def test_a_part_of_a_late_batch_reaches_the_rows_that_it_saw_and_no_others(parts, steps, replaced, make):
-    """A learner that draws batches ahead updates minibatches, or only those rows whose errors are finite."""
+def test_a_part_of_a_late_batch_changes_only_the_rows_it_drew(parts, steps, replaced, make):
+    """A learner that draws ahead updates minibatches, or only rows whose errors are finite."""
     options = {"Nstep": {"size": 3, "rew": "rew"}} if steps > 1 else {}
     buffer = make(64, seed=1, **options)
 
@@ -213,8 +213,8 @@ def test_a_part_of_a_late_batch_reaches_the_rows_that_it_saw_and_no_others(parts
     assert (replaced == 64) == (1e3 not in expected)
 
 
-def test_a_part_of_a_batch_is_of_that_sample_if_it_is_in_its_memory(make):
-    """Another sample drew other rows from these slots, so that a copy would change nothing."""
+def test_a_view_of_a_batch_belongs_to_its_sample(make):
+    """Another sample drew other rows from these slots, so a copy would change nothing."""
     buffer = make(4, seed=1)
     buffer.add(x=np.zeros(4))
     older = buffer.sample(4)["indexes"]
@@ -227,7 +227,7 @@ def test_a_part_of_a_batch_is_of_that_sample_if_it_is_in_its_memory(make):
     assert buffer.get_max_priority() == 5.0
 
 
-def test_a_changed_array_is_not_that_sample_any_more(make):
+def test_a_changed_array_no_longer_belongs_to_its_sample(make):
     buffer = make(2)
     buffer.add(x=np.zeros(2))
     indexes = buffer.sample(2)["indexes"]
@@ -237,7 +237,7 @@ def test_a_changed_array_is_not_that_sample_any_more(make):
     assert dict(zip(batch["indexes"].tolist(), batch["weights"].tolist(), strict=True)) == {0: 1.0, 1: 0.25}
 
 
-def test_recycled_arrays(buffer):
+def test_recycled_arrays_belong_to_the_newer_sample(buffer):
     older = sample_of_a_new_row(buffer)["indexes"]
     copy, place = older.copy(), older.ctypes.data
     del older
@@ -249,7 +249,7 @@ def test_recycled_arrays(buffer):
     assert buffer.get_max_priority() == 3.0
 
 
-def test_copies_in_memory_of_arrays_that_are_gone(buffer):
+def test_copies_in_the_memory_of_freed_arrays_change_nothing(buffer):
     older = sample_of_a_new_row(buffer)["indexes"]
     newer = [sample_of_a_new_row(buffer) for _ in range(14)]
     places = {batch["indexes"].ctypes.data for batch in newer}
@@ -262,7 +262,7 @@ def test_copies_in_memory_of_arrays_that_are_gone(buffer):
     assert buffer.get_max_priority() == 1.0
 
 
-def test_copies_in_memory_of_an_out_that_is_gone(buffer):
+def test_copies_in_the_memory_of_a_freed_out_change_nothing(buffer):
     older = sample_of_a_new_row(buffer)["indexes"]
     memory = bytearray(8)
     given = {**out(), "indexes": np.frombuffer(memory, np.int64)}
@@ -274,7 +274,7 @@ def test_copies_in_memory_of_an_out_that_is_gone(buffer):
     assert buffer.get_max_priority() == 1.0
 
 
-def test_an_earlier_batch_as_out(buffer):
+def test_an_earlier_batch_as_out_belongs_to_the_newer_sample(buffer):
     batch = sample_of_a_new_row(buffer)
     sample_of_a_new_row(buffer, out=batch)
     buffer.update_priorities(batch["indexes"], 3.0)
@@ -282,8 +282,8 @@ def test_an_earlier_batch_as_out(buffer):
 
 
 @pytest.mark.parametrize(("capacity", "size"), [(2, 1), (2, 2), (3, 2)])
-def test_no_row_ever_gets_the_priority_of_another(capacity, size, make):
-    """Every priority, new or updated, is its row's own. Updates come in any order, up to 14 samples late."""
+def test_no_row_ever_receives_the_priority_of_another(capacity, size, make):
+    """Updates are made in any order, up to 14 samples late."""
 
     def own(row: np.ndarray) -> np.ndarray:
         return 1 + row * 7 % 13

@@ -57,16 +57,16 @@ def run(script: str, tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_frames_go_on(tmp_path):
+def test_frames_are_added_after_all_descriptors_were_closed(tmp_path):
     run(BEGIN + FRAMES + "lose_descriptors()\n" + ADD_AND_CLOSE, tmp_path)
 
 
-def test_frames_go_on_without_the_segments_name(tmp_path):
+def test_frames_are_added_without_descriptors_and_name(tmp_path):
     run(BEGIN + FRAMES + "lose_descriptors(); os.unlink('/dev/shm' + buffer.segment)\n" + ADD_AND_CLOSE, tmp_path)
 
 
-def test_the_standard_streams_stay_free(tmp_path):
-    """A daemon without them would print into the buffer."""
+def test_no_descriptor_replaces_a_closed_standard_stream(tmp_path):
+    """A daemon without standard streams would print into the buffer."""
     script = """
 lose_descriptors()
 for number in (0, *OTHERS):
@@ -82,7 +82,7 @@ else:
     run(BEGIN + FRAMES + script, tmp_path)
 
 
-def test_frames_in_a_file_go_on(tmp_path):
+def test_frames_in_a_file_are_added_after_all_descriptors_were_closed(tmp_path):
     script = f"""
 buffer = ReplayBuffer(20_000, ENV_DICT, mmap_prefix={str(tmp_path / "rows")!r}, **OPTIONS)
 lose_descriptors()
@@ -109,8 +109,8 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_the_segment_stays_while_it_is_used(tmp_path, watched):
-    """The maker's watchdog sees its pipe end, and the next process to make a segment removes those without a lock."""
+def test_the_segment_remains_while_it_is_used(tmp_path, watched):
+    """The maker's watchdog sees its pipe end, and the next maker of a segment removes those without a lock."""
     no_shell = "" if watched else "import cpprb_impl.processes.watchdog as w; w.SHELL = '/no/shell'\n"
     command = [sys.executable, "-c", no_shell + LIVES, str(tmp_path / "users")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as maker:
@@ -128,8 +128,8 @@ def test_the_segment_stays_while_it_is_used(tmp_path, watched):
     assert not (SHM / segment.strip("/")).exists()
 
 
-def test_a_segment_that_nobody_has_locked_is_swept():
-    """The control: it is not enough that some process has it open."""
+def test_a_segment_without_a_lock_is_removed():
+    """The control: a process that merely has it open does not protect it."""
     segment = SHM / f"cpprb_impl-{os.getpid()}-0123456789abcdef-1"
     segment.write_bytes(bytes(4096))
     with segment.open("rb"):

@@ -39,7 +39,7 @@ def test_the_files_hold_the_data(kind: type, tmp_path) -> None:
     assert (obs[:, 0] == act).all()
 
 
-def test_the_files_stay_and_are_overwritten(tmp_path) -> None:
+def test_the_files_remain_and_are_overwritten(tmp_path) -> None:
     for first in (0, 100):
         buffer = ReplayBuffer(4, ENV_DICT, mmap_prefix=str(tmp_path / "ring"))
         assert buffer.get_stored_size() == 0
@@ -48,8 +48,8 @@ def test_the_files_stay_and_are_overwritten(tmp_path) -> None:
         assert np.fromfile(tmp_path / "ring_act.dat", np.int64).tolist() == list(range(first, first + 4))
 
 
-def test_a_second_buffer_of_the_same_files_leaves_the_first_alone(tmp_path) -> None:
-    """In a child, which dies of a bus error if it does not."""
+def test_a_second_buffer_with_the_same_files_does_not_change_the_first(tmp_path) -> None:
+    """In a child process, which a bus error would kill."""
     child = os.fork()
     if child == 0:
         first = ReplayBuffer(10_000, ENV_DICT, mmap_prefix=tmp_path / "ring")
@@ -119,7 +119,7 @@ def test_buffers_made_at_the_same_moment_have_files_of_their_own(kind: type, tmp
 
 
 def test_a_link_is_followed_to_a_file_that_another_buffer_uses(tmp_path) -> None:
-    """In a child, which dies of a bus error if the file is cut."""
+    """In a child process, which a bus error would kill if the file were truncated."""
     (tmp_path / "large").mkdir()
     (tmp_path / "ring_act.dat").symlink_to("to_act")  # of a link, and relative to the folder it is in
     (tmp_path / "to_act").symlink_to(tmp_path / "large" / "act")
@@ -135,7 +135,7 @@ def test_a_link_is_followed_to_a_file_that_another_buffer_uses(tmp_path) -> None
     assert np.fromfile(tmp_path / "large" / "act", np.int64)[:2].tolist() == [1, 2]
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path) -> None:
+def test_a_path_that_is_no_file_is_not_replaced(tmp_path) -> None:
     (tmp_path / "ring_act.dat").mkdir()
     with pytest.raises(IsADirectoryError, match=r"ring_act\.dat"):
         ReplayBuffer(4, {"act": {}}, mmap_prefix=tmp_path / "ring")
@@ -176,7 +176,7 @@ def test_a_forked_child_reads_but_never_writes(tmp_path, options) -> None:
     assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(100))
 
 
-def test_shared_frames_are_kept_there(tmp_path) -> None:
+def test_shared_frames_are_stored_in_the_files(tmp_path) -> None:
     buffer = ReplayBuffer(10, env_dict(), next_of="obs", stack_compress="obs", mmap_prefix=tmp_path / "ring")
     rows = episode(0, 10)
     buffer.add(**rows)
@@ -190,7 +190,7 @@ def test_shared_frames_are_kept_there(tmp_path) -> None:
 
 @pytest.mark.parametrize("options", [{"next_of": "obs"}, {"stack_compress": "obs"}])
 def test_a_file_that_grows_is_one_mapping(options: dict, tmp_path) -> None:
-    """The kernel has at most 65,530 for a process; what was taken at 256 KiB each ended at some 15 GB."""
+    """Linux allows a process 65,530 mappings. Mappings of 256 KiB each ran out at about 15 GB."""
     env = {"obs": {"shape": (1024, 4), "dtype": np.uint8}}
     buffer = ReplayBuffer(20_000, env, mmap_prefix=tmp_path / "ring", **options)
     file = tmp_path / "ring_obs.dat"
@@ -216,8 +216,8 @@ def test_a_file_that_grows_is_one_mapping(options: dict, tmp_path) -> None:
     assert mappings() == 0
 
 
-def test_frames_that_share_nothing_have_room_in_their_file(tmp_path) -> None:
-    """As many as there can ever be: a full ring, and as many rows again that are being added."""
+def test_frames_that_share_nothing_fit_into_their_file(tmp_path) -> None:
+    """Stores as many frames as possible: a full ring, and as many rows again that are being added."""
     env = {"obs": {"shape": (4096, 3), "dtype": np.uint8}}
     buffer = ReplayBuffer(50, env, mmap_prefix=tmp_path / "ring", next_of="obs", stack_compress="obs")
     random = np.random.default_rng(1)
@@ -244,20 +244,20 @@ def test_no_address_space_for_a_file_is_an_exception(tmp_path) -> None:
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, *SHARED])
 @pytest.mark.parametrize("rows", [(1 << 61) + 1, (1 << 61) - 1, 1 << 59])
 def test_a_size_that_wraps_around_is_refused_before_any_file_is_made(kind: type, rows: int, tmp_path) -> None:
-    """2^61 rows of 8 bytes were a file of 0 or 8 bytes, and a crash at the second `add`."""
+    """2^61 rows of 8 bytes made a file of 0 or 8 bytes, and the second `add` crashed."""
     (tmp_path / "ring_act.dat").write_text("an older buffer's")
     with pytest.raises(MemoryError, match="bytes"):
         kind(rows, {"act": {"dtype": np.int64, "shape": 4}}, mmap_prefix=tmp_path / "ring")
     assert [file.read_text() for file in tmp_path.iterdir()] == ["an older buffer's"]
 
 
-def test_a_folder_that_is_not_there() -> None:
+def test_a_missing_folder_raises_file_not_found() -> None:
     with pytest.raises(FileNotFoundError, match=r"ring_obs\.dat"):
         ReplayBuffer(4, ENV_DICT, mmap_prefix="/nowhere/at/all/ring")
 
 
 def test_a_full_disk_is_an_exception() -> None:
-    """/dev/shm stands for a small disk: what does not fit is refused when the buffer is made, not by a bus error."""
+    """/dev/shm represents a small disk. A buffer that does not fit is refused at construction, not by a bus error."""
     from pathlib import Path
 
     with pytest.raises(OSError, match="cpprb_impl-full") as error:
@@ -303,7 +303,7 @@ def test_every_process_maps_the_same_files(kind: type, tmp_path, monkeypatch) ->
 
 @pytest.mark.parametrize("kind", SHARED)
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
-def test_no_torn_row_in_files(kind: type, lock: str, tmp_path) -> None:
+def test_rows_in_files_are_never_torn(kind: type, lock: str, tmp_path) -> None:
     buffer = kind(64, ENV_DICT, mmap_prefix=tmp_path / "ring", lock=lock)
     with explorers(add_for_ever, buffer, 3) as (_, added):
         wait_until(lambda: buffer.get_stored_size() > 0)
@@ -315,7 +315,7 @@ def test_no_torn_row_in_files(kind: type, lock: str, tmp_path) -> None:
     buffer.close()
 
 
-def test_files_that_are_not_the_buffers_any_more(tmp_path) -> None:
+def test_attaching_to_replaced_files_is_refused(tmp_path) -> None:
     first = MPReplayBuffer(40, ENV_DICT, mmap_prefix=tmp_path / "ring")
     first.add(**make_rows(0, 40))
     second = MPReplayBuffer(40, ENV_DICT, mmap_prefix=tmp_path / "ring")
@@ -336,7 +336,7 @@ def test_files_that_are_not_the_buffers_any_more(tmp_path) -> None:
     second.close()
 
 
-def test_files_that_can_not_be_made_leave_no_segment() -> None:
+def test_files_that_cannot_be_made_leave_no_segment() -> None:
     def segments() -> set[Path]:
         return set(Path("/dev/shm").glob(f"cpprb_impl-{os.getpid()}-*"))
 

@@ -95,7 +95,7 @@ def test_calls_leave_references_and_memory_as_they_were(kind):
     assert [sys.getrefcount(each) for each in objects] == counts
 
 
-def test_dtypes_names_and_the_buffer_itself_are_given_back():
+def test_dtypes_names_and_the_buffer_are_released():
     dtype, name = np.dtype([("a", "f4"), ("b", "i2")]), "a name that nobody else uses"
     counts = sys.getrefcount(dtype), sys.getrefcount(name)
     for _ in range(1000):
@@ -107,7 +107,7 @@ def test_dtypes_names_and_the_buffer_itself_are_given_back():
     assert (sys.getrefcount(dtype), sys.getrefcount(name)) == counts
 
 
-def test_a_leak_is_noticed():
+def test_a_leak_is_detected():
     kept: list = []
     value = np.ones(1)
     before = sys.getrefcount(value)
@@ -140,11 +140,11 @@ def kept_in_a_fresh_process(library: str) -> float:
         return fresh.submit(kept_by_each, library).result()
 
 
-def test_the_memory_of_a_prioritized_buffer_is_given_back():
-    """cpprb never frees its trees: 16 bytes and more for each transition that there was room for."""
+def test_the_memory_of_a_prioritized_buffer_is_released():
+    """cpprb never frees its trees: at least 16 bytes per transition of capacity."""
     assert kept_in_a_fresh_process("cpprb_impl") < 2**20
 
 
-def test_the_same_measure_finds_what_cpprb_keeps():
+def test_the_same_measurement_detects_the_leak_of_cpprb():
     pytest.importorskip("cpprb")
     assert kept_in_a_fresh_process("cpprb") > 4 * 2**20

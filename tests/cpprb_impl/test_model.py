@@ -20,8 +20,8 @@ SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("examples", [40, pytest.param(400, marks=pytest.mark.slow)])
-def test_as_the_model(examples):
-    """Of cpprb's faults it would find most: the buffers below have some of them."""
+def test_any_history_agrees_with_the_model(examples):
+    """Would detect most faults of cpprb; the buffers below have some of them."""
     long = examples == 400 and settings.get_current_profile_name() == "long"
     size = {} if long else {"max_examples": examples, "stateful_step_count": 40}
     run_state_machine_as_test(BufferMachine, settings=settings(deadline=None, suppress_health_check=SLOW, **size))
@@ -137,7 +137,7 @@ def with_fault(fault: type, kind: type) -> type:
 
 
 @pytest.mark.parametrize("fault", MUTANTS)
-def test_wrong_buffers_are_noticed(fault: type):
+def test_wrong_buffers_are_detected(fault: type):
 
     class Machine(BufferMachine):
         kinds = (with_fault(fault, ReplayBuffer), with_fault(fault, PrioritizedReplayBuffer))

@@ -61,7 +61,7 @@ def filled(n_envs: int, size: int = 1000, **options) -> tuple[ReplayBuffer, dict
 
 
 @pytest.mark.parametrize("n_envs", [1, 2, 8])
-def test_samples_are_what_was_added(n_envs):
+def test_samples_contain_the_added_rows(n_envs):
     buffer, added = filled(n_envs)
     for rows in (buffer.sample(500), buffer.get_all_transitions()):
         for place, number in enumerate(rows["id"].ravel()):
@@ -186,7 +186,7 @@ def test_objects_take_one_environment():
 
 
 def test_a_file_with_a_part_of_a_step_is_refused(tmp_path):
-    """Before the first row is added, and with the name of the file."""
+    """Before the first row is added, with the name of the file."""
     saved = ReplayBuffer(20, {"x": {}})
     saved.add(x=np.arange(20))
     saved.save_transitions(tmp_path / "rows")

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")
 @pytest.mark.parametrize("left", [0, 1])
-def test_rows_that_lose_their_mass_while_they_are_sampled(left):
-    """Another learner leaves mass to one row, or to none: the sample can't yet know, and finds out as it reads."""
+def test_rows_whose_priority_becomes_0_while_sampled_are_not_returned(left):
+    """Another learner sets the priorities of all rows but one, or of all rows, to 0 after the sample has begun."""
     rows, width, batch = 64, 1 << 18, 16
     buffer = MPPrioritizedReplayBuffer(rows, {"a": {"dtype": np.uint8, "shape": width}}, alpha=1.0, eps=0.0)
     other = pickle.loads(pickle.dumps(buffer))  # a learner of its own: its changes come by the journal
@@ -46,7 +46,7 @@ def test_rows_that_lose_their_mass_while_they_are_sampled(left):
 
 
 @pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
-def test_rows_without_mass_beside_rows_of_any_priority(kind):
+def test_rows_of_priority_0_are_not_drawn_beside_any_others(kind):
     random = np.random.default_rng(7)
     buffer = kind(300, {"a": {}}, alpha=1.0, eps=0.0, seed=7)
     priorities = np.empty(300)

@@ -71,7 +71,7 @@ calls = st.lists(st.one_of(st.just(EPISODE_END), st.lists(st.integers(0, 5).map(
 @settings(deadline=None)
 @given(calls, st.integers(1, 6), st.sampled_from([0.0, 0.5, 0.99, 1.0, 1.5]))
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_as_the_model(kind, calls, size, gamma):
+def test_any_history_agrees_with_the_model(kind, calls, size, gamma):
     buffer, model = kind(1000, FIELDS, Nstep=nstep(size, gamma=gamma)), Model(size, gamma)
     added = 0
     for dones in calls:
@@ -90,7 +90,7 @@ def test_as_the_model(kind, calls, size, gamma):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 7), min_size=1), st.integers(1, 5), st.data())
-def test_batches_are_as_good_as_single_steps(counts, size, data):
+def test_batches_equal_single_steps(counts, size, data):
     dones = data.draw(st.lists(st.booleans(), min_size=sum(counts), max_size=sum(counts)))
     whole, apart = (ReplayBuffer(1000, FIELDS, Nstep=nstep(size)) for _ in range(2))
     for i, done in enumerate(dones):
@@ -133,7 +133,7 @@ def test_rewards_beyond_the_end_do_not_count_even_when_they_are_nan(place, trans
     assert np.flatnonzero(np.isnan(buffer.get_all_transitions()["rew"]).any(axis=1)).tolist() == transitions
 
 
-def test_sums_are_taken_in_double_and_kept_in_the_fields_dtype():
+def test_sums_are_computed_in_double_and_stored_in_the_dtype_of_the_field():
     buffer = ReplayBuffer(9, {"rew": {"dtype": np.float32}, "done": {}}, Nstep={"size": 3, "rew": "rew", "gamma": 1.0})
     # In float32 2^24 + 1 is 2^24 again, and the small ones would never count.
     buffer.add(rew=np.array([2.0**24, 1.0, 1.0]), done=[0, 0, 0])
@@ -156,7 +156,7 @@ def test_the_window_does_not_keep_a_batch_alive():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.longdouble, np.complex128])
-def test_rewards_of_other_dtypes(dtype):
+def test_rewards_of_other_dtypes_are_summed(dtype):
     buffer = ReplayBuffer(9, {"rew": {"dtype": dtype}, "done": {}}, Nstep={"size": 2, "rew": ["rew"], "gamma": 0.5})
     buffer.add(rew=np.array([1, 2, 4], dtype), done=[0, 0, 0])
     rew = buffer.get_all_transitions()["rew"]
@@ -171,7 +171,7 @@ def test_done_is_one_or_zero_in_its_own_dtype(dtype):
     assert done.dtype == dtype and done.ravel().tolist() == [0, 1, 1]
 
 
-def test_several_rewards_and_next_fields():
+def test_several_rewards_and_next_fields_are_supported():
     fields = {"a": {}, "b": {}, "next_a": {}, "next_b": {"shape": (2, 2)}, "done": {}}
     options = {"size": 2, "rew": ("a", "b"), "next": ["next_a", "next_b"], "gamma": 0.5}
     buffer = ReplayBuffer(9, fields, Nstep=options)
@@ -182,7 +182,7 @@ def test_several_rewards_and_next_fields():
 
 
 def test_a_window_of_one_step_changes_nothing():
-    """In cpprb every add of a buffer with such a window fails."""
+    """In cpprb, every add of a buffer with such a window fails."""
     plain, one = ReplayBuffer(9, FIELDS), ReplayBuffer(9, FIELDS, Nstep=nstep(1))
     for buffer in (plain, one):
         assert buffer.add(**steps([0])) == 0
@@ -192,7 +192,7 @@ def test_a_window_of_one_step_changes_nothing():
         assert np.array_equal(column, one.get_all_transitions()[name])
 
 
-def test_batches_larger_than_window_and_buffer():
+def test_batches_may_be_larger_than_window_and_buffer():
     buffer = ReplayBuffer(5, FIELDS, Nstep=nstep(3))
     assert buffer.add(**steps([0] * 20)) == 0
     assert buffer.get_stored_size() == 5
@@ -201,8 +201,8 @@ def test_batches_larger_than_window_and_buffer():
     assert sorted(buffer.get_all_transitions()["tag"].ravel()) == [15, 16, 17, 18, 19]
 
 
-def test_the_end_of_an_episode_with_an_empty_window():
-    """In cpprb it raises, with priorities, and n-step stays off for good."""
+def test_an_episode_may_end_with_an_empty_window():
+    """In cpprb, it raises if prioritized, and n-step then remains disabled."""
     for kind in (ReplayBuffer, PrioritizedReplayBuffer):
         buffer = kind(9, FIELDS, Nstep=nstep(3))
         buffer.on_episode_end()
@@ -210,7 +210,7 @@ def test_the_end_of_an_episode_with_an_empty_window():
         assert [buffer.add(**steps([0], i)) for i in range(4)] == [None, None, 0, 1]
 
 
-def test_clear_forgets_the_waiting_steps():
+def test_clear_discards_the_pending_steps():
     buffer = ReplayBuffer(9, FIELDS, Nstep=nstep(3))
     buffer.add(**steps([0, 0]))
     buffer.clear()
@@ -220,7 +220,7 @@ def test_clear_forgets_the_waiting_steps():
 
 
 @pytest.mark.parametrize("priorities", [[], [3.0, 0.0, 2.0], [np.nan, 5.0, np.nan]])
-def test_waiting_steps_out_and_back(priorities):
+def test_pending_steps_can_be_exported_and_restored(priorities):
     kind = PrioritizedReplayBuffer if priorities else ReplayBuffer
     buffer, other = (kind(9, FIELDS, Nstep=nstep(4)) for _ in range(2))
     for i, done in enumerate([0, 1, 0]):
@@ -240,7 +240,7 @@ def test_waiting_steps_out_and_back(priorities):
     assert all(np.array_equal(theirs[name], ours[name]) for name in theirs)
 
 
-def test_without_nstep_nothing_waits():
+def test_without_n_step_no_step_is_pending():
     buffer = ReplayBuffer(9, FIELDS)
     assert buffer._get_waiting() is None
     add_waiting(buffer, {})
@@ -256,7 +256,7 @@ def test_without_nstep_nothing_waits():
         ({name: np.zeros((4, *shape)) for name, _, shape in native_fields(FIELDS)}, ValueError),
     ],
 )
-def test_waiting_steps_that_do_not_fit(change, error):
+def test_pending_steps_that_do_not_fit_are_refused(change, error):
     buffer = ReplayBuffer(9, FIELDS, Nstep=nstep(4))
     buffer.add(**steps([0, 0, 0]))
     waiting, options = buffer._get_waiting(), read_options(nstep(4), native_fields(FIELDS))
@@ -284,7 +284,7 @@ def test_rewards_are_rounded_to_half_precision_as_by_numpy():
 
 
 @pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8", ">c8", ">c16"])
-def test_rewards_of_the_other_byte_order(dtype):
+def test_rewards_of_the_other_byte_order_are_summed(dtype):
     buffer = ReplayBuffer(9, {"rew": {"dtype": dtype}, "done": {}}, Nstep={"size": 2, "rew": "rew", "gamma": 0.5})
     buffer.add(rew=np.array([1, 2, 4]), done=[0, 0, 0])
     rew = buffer.get_all_transitions()["rew"]
@@ -294,7 +294,7 @@ def test_rewards_of_the_other_byte_order(dtype):
 @pytest.mark.parametrize(
     "dtype", ["?", "u1", "i8", ">i4", "f2", "f4", ">f4", "f8", ">f8", "g", "c8", ">c8", "c16", "G"]
 )
-def test_done_of_any_dtype(dtype):
+def test_done_may_have_any_dtype(dtype):
     dones = np.array([0, 1, 0, 0], dtype)
     if np.dtype(dtype).kind in "fc":
         dones[2], dones[3] = -0.0, np.nan  # as for Python, NaN is no zero
@@ -307,22 +307,22 @@ def test_done_of_any_dtype(dtype):
     assert rows["rew"].ravel().tolist() == [3, 2, 12, 8]
 
 
-def test_a_done_that_is_no_number():
+def test_a_done_that_is_no_number_is_refused():
     with pytest.raises(TypeError, match="'done' must be a number or a bool"):
         ReplayBuffer(9, {"done": {"dtype": "U1"}}, Nstep={"size": 2})
 
 
 @pytest.mark.parametrize("end", range(12))
-def test_an_episode_that_ends_anywhere_inside_a_large_batch(end):
-    """The last steps of a batch's transitions lie one behind the other, but for those before an end."""
+def test_an_episode_may_end_anywhere_in_a_large_batch(end):
+    """The last steps of a batch's transitions are consecutive, except before an end."""
     buffer, model = ReplayBuffer(30, FIELDS, Nstep=nstep(3)), Model(3, 0.5)
     for target in (buffer, model):
         target.add(**steps([i == end for i in range(12)]))
     same(model, buffer.get_all_transitions())
 
 
-def test_options_name_done_and_rewards_twice():
-    """A reward is summed whatever else is asked for; a done that is one of "next" is the last step's as it is."""
+def test_options_may_name_done_and_rewards_twice():
+    """A reward is always summed. A done that is also listed in "next" is that of the last step."""
     fields = {"rew": {"dtype": np.float64}, "done": {}}
     options = {"size": 2, "rew": "rew", "next": ["rew", "done"], "gamma": 1.0}
     buffer = ReplayBuffer(9, fields, Nstep=options)
@@ -346,13 +346,13 @@ def test_options_name_done_and_rewards_twice():
         (3, TypeError, "Nstep"),
     ],
 )
-def test_bad_options(options, error, text):
+def test_bad_options_are_refused(options, error, text):
     for kind in (ReplayBuffer, PrioritizedReplayBuffer):
         with pytest.raises(error, match=text):
             kind(9, {**FIELDS, "whole": {"dtype": int}}, Nstep=options)
 
 
-def test_done_is_needed():
+def test_done_is_required():
     with pytest.raises(KeyError, match="done"):
         ReplayBuffer(9, {"rew": {}}, Nstep={"size": 3, "rew": "rew"})
     with pytest.raises(ValueError, match="done"):
@@ -360,12 +360,12 @@ def test_done_is_needed():
 
 
 @pytest.mark.parametrize("options", [None, {}])
-def test_no_options_is_no_nstep(options):
+def test_without_options_n_step_is_disabled(options):
     buffer = ReplayBuffer(9, FIELDS, Nstep=options)
     assert not buffer.is_Nstep() and buffer.add(**steps([0])) == 0
 
 
-def test_a_window_longer_than_any_episode() -> None:
+def test_a_window_may_be_longer_than_any_episode() -> None:
     buffer = ReplayBuffer(4, {"rew": {}, "done": {}}, Nstep={"size": 10**9, "rew": "rew", "gamma": 0.5})
     for _ in range(3):
         assert buffer.add(rew=1.0, done=0.0) is None
@@ -415,7 +415,7 @@ def test_sums_that_become_infinite_are_warned_of_once(add, environments, dtype, 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, MPPrioritizedReplayBuffer])
 @pytest.mark.parametrize(("environments", "add"), WAYS.values(), ids=WAYS)
-def test_nothing_is_stored_if_that_warning_is_an_error(add, environments, kind):
+def test_nothing_is_stored_if_the_warning_of_infinite_sums_is_an_error(add, environments, kind):
     buffer = of_rewards(kind, "float16", environments)
     other = of_rewards(kind, "float16", environments)
     for _ in range(2):
@@ -454,7 +454,7 @@ def test_large_powers_of_gamma_do_not_reach_beyond_the_end_of_an_episode(objects
     assert buffer.get_all_transitions()["rew"].ravel().tolist() == [1e200, 1.0, 1e200, 1.0]
 
 
-def test_steps_of_a_batch_that_was_refused_do_not_wait():
+def test_steps_of_a_refused_batch_are_not_pending():
     buffer = of_rewards(ReplayBuffer, "float16")
     buffer.add(rew=1, done=0)
     with warnings.catch_warnings(), pytest.raises(UserWarning, match="rew"):

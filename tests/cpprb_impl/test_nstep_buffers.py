@@ -56,7 +56,7 @@ def test_a_failed_add_changes_nothing(kind, change, error, text, waiting):
 
 @pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
 @pytest.mark.parametrize("bad", [[1.0], [1.0, np.nan], [-1.0, 1.0], [1.0, np.inf], ["a", "b"], [[1], [2, 3]]])
-def test_bad_priorities_change_nothing_even_where_they_would_wait(bad, kind):
+def test_bad_priorities_of_pending_steps_change_nothing(bad, kind):
     buffer = kind(30, FIELDS, Nstep=nstep(4))
     with pytest.raises(ValueError, match="priorities"):
         buffer.add(**steps([0, 0]), priorities=bad)
@@ -65,7 +65,7 @@ def test_bad_priorities_change_nothing_even_where_they_would_wait(bad, kind):
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_a_store_that_fails_leaves_the_window(kind):
+def test_a_failed_store_leaves_the_window_unchanged(kind):
     buffer = kind(30, FIELDS, Nstep=nstep(3))
     buffer.add(**steps([0, 0]))
     before = buffer._get_waiting()
@@ -83,7 +83,7 @@ def test_names_that_are_no_fields_are_ignored():
     assert buffer.add(**steps([0, 0]), priorities=[1], other=object()) == 0
 
 
-def test_a_value_whose_array_adds_to_the_same_buffer():
+def test_a_value_may_add_to_the_same_buffer_while_it_is_read():
     buffer, model = ReplayBuffer(30, FIELDS, Nstep=nstep(3)), Model(3, 0.5)
 
     class Nested:
@@ -97,7 +97,7 @@ def test_a_value_whose_array_adds_to_the_same_buffer():
     same(model, buffer.get_all_transitions())
 
 
-def test_threads_lose_no_step():
+def test_concurrent_threads_lose_no_step():
     fields = {"x": {"dtype": np.int64}, "done": {}}
     buffer = ReplayBuffer(10_000, fields, Nstep={"size": 3})
 
@@ -114,8 +114,8 @@ def test_threads_lose_no_step():
     assert sorted(buffer.get_all_transitions()["x"].ravel()) == list(range(4000))
 
 
-def test_threads_that_wait_in_a_locked_store_lose_no_step():
-    """The store lets other threads run then, who find the window taken."""
+def test_threads_waiting_in_a_locked_store_lose_no_step():
+    """The store releases the GIL meanwhile, and other threads find the window in use."""
     count, fields = 400, {"x": {"dtype": np.int64}, "wide": {"shape": 4000}, "done": {}}
     buffer = MPReplayBuffer(4 * count, fields, Nstep={"size": 3}, lock="buffer")
     buffer.add(x=[-1, -1, -1], wide=np.zeros((3, 4000)), done=[1, 1, 1])
@@ -214,8 +214,8 @@ def test_steps_without_a_priority_get_the_largest_when_they_are_stored():
     assert priorities_of(buffer) == pytest.approx({0: 2, 1: 4, 2: 8, 3: 16, 4: 16, 5: 16, 6: 1, 7: 16})
 
 
-def test_an_empty_prioritized_buffer_says_so():
-    """cpprb gives rows that were never written, with weights NaN."""
+def test_sampling_an_empty_prioritized_buffer_is_an_error():
+    """cpprb returns rows that were never written, with weights of NaN."""
     buffer = PrioritizedReplayBuffer(30, FIELDS, Nstep=nstep(3))
     buffer.add(**steps([0, 0]))
     with pytest.raises(ValueError, match="empty"):
@@ -233,8 +233,8 @@ def test_a_field_called_priorities_is_a_field():
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("next_of", ["obs", ["obs"], ("obs", "tag")])
-def test_next_of(kind, next_of):
-    """cpprb drops next_* silently; ours is the one of the window's last step, and a key of add."""
+def test_next_of_holds_the_value_of_the_last_step(kind, next_of):
+    """cpprb silently drops next_*. In ours it is a key of add, and the value of the window's last step."""
     fields = {name: field for name, field in FIELDS.items() if name != "next_obs"}
     buffer, model = kind(30, fields, Nstep=nstep(3), next_of=next_of), Model(3, 0.5)
     more = {"next_tag": np.arange(6) + 7.0} if "tag" in next_of else {}
@@ -247,14 +247,14 @@ def test_next_of(kind, next_of):
         buffer.add(**{name: value for name, value in steps([0]).items() if name != "next_obs"}, **more)
 
 
-def test_next_of_a_field_that_is_not_there():
+def test_next_of_an_unknown_field_is_refused():
     with pytest.raises(KeyError, match="state"):
         ReplayBuffer(9, FIELDS, Nstep=nstep(2), next_of="state")
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_copy_has_a_window_of_its_own(kind, way):
+def test_a_copy_has_its_own_window(kind, way):
     buffer, model = kind(30, FIELDS, Nstep=nstep(3)), Model(3, 0.5)
     for target in (buffer, model):
         target.add(**steps([0, 0, 0, 0]))
@@ -267,7 +267,7 @@ def test_a_copy_has_a_window_of_its_own(kind, way):
     same(twin, other.get_all_transitions())
 
 
-def test_create_buffer_and_reverse():
+def test_create_buffer_and_reverse_buffers_support_n_step():
     for prioritized in (False, True):
         assert cpprb_impl.create_buffer(9, FIELDS, prioritized=prioritized, Nstep=nstep(2)).is_Nstep()
     buffer = cpprb_impl.ReverseReplayBuffer(9, FIELDS, stride=1, Nstep=nstep(2))
@@ -277,7 +277,7 @@ def test_create_buffer_and_reverse():
 
 @pytest.mark.parametrize("options", [{}, {"Nstep": nstep(2)}])
 def test_add_is_the_native_method(options):
-    """No Python in the hot path: a class that defines `_add_through` is asked only where there are Python objects."""
+    """No Python runs in `add`: a class that defines `_add_through` is only asked if it has fields of objects."""
     assert ReplayBuffer.add is cpprb_impl._native.Ring.add
 
     class Watched(ReplayBuffer):
@@ -291,8 +291,8 @@ def test_add_is_the_native_method(options):
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer"])
-def test_as_cpprb_where_it_is_right(kind, seed):
-    """Whole episodes without done, several steps a call: all but the next_* of an episode's last rows."""
+def test_rows_agree_with_cpprb_where_cpprb_is_right(kind, seed):
+    """Whole episodes without done, several steps per call; all columns but the next_* of an episode's last rows."""
     cpprb = pytest.importorskip("cpprb")
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 7))
@@ -328,7 +328,7 @@ def stored(module, kind, size, dones, **options):
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_done_counts_the_last_step_of_the_window(size):
-    """cpprb 11.0.0 overlooks it: its learner bootstraps beyond a terminal state."""
+    """cpprb 11.0.0 ignores it, so that its learner bootstraps beyond a terminal state."""
     cpprb = pytest.importorskip("cpprb")
     dones = [0] * 8 + [1]
     theirs, ours = (stored(module, "ReplayBuffer", size, dones) for module in (cpprb, cpprb_impl))

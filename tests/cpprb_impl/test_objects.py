@@ -44,7 +44,7 @@ def numbers_of(batch):
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.integers(1, 12), st.just("clear")), max_size=15), st.integers(1, 7))
 @pytest.mark.parametrize("kind", KINDS)
-def test_objects_stay_with_their_rows(kind, calls, size):
+def test_objects_belong_to_their_rows(kind, calls, size):
     buffer, added, since = kind(size, FIELDS), 0, 0
     for call in calls:
         if call == "clear":
@@ -73,7 +73,7 @@ class Sequence:
 
 
 @pytest.mark.parametrize("value", [None, "text", b"bytes", {"a": 1}, {1, 2}, 3, 2.5, Thing(1), Sequence(), print])
-def test_one_object_is_kept_as_it_is(value):
+def test_a_single_object_is_stored_unchanged(value):
     buffer = ReplayBuffer(4, {"x": {"dtype": object}})
     assert buffer.add(x=value) == 0
     assert buffer.sample(1)["x"][0, 0] is value
@@ -100,7 +100,7 @@ def test_lists_and_arrays_are_rows(shape, value, stored):
     assert buffer.get_all_transitions()["x"].tolist() == stored
 
 
-def test_what_cpprb_takes_is_taken_alike():
+def test_objects_are_stored_as_by_cpprb():
     cpprb = pytest.importorskip("cpprb")
     answers = []
     for module in (cpprb, cpprb_impl):
@@ -114,7 +114,7 @@ def test_what_cpprb_takes_is_taken_alike():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_objects_are_let_go(kind):
+def test_objects_of_overwritten_and_cleared_rows_are_released(kind):
     buffer, things = kind(2, FIELDS), [Thing(n) for n in range(4)]
     seen = [weakref.ref(thing) for thing in things]
     for number in range(4):
@@ -170,7 +170,7 @@ def test_arrays_that_numpy_can_not_put_into_one_are_refused_by_name():
         ReplayBuffer(4, {"x": {"dtype": object}}).add(x=[np.zeros((2, 2)), np.zeros((2, 3))])
 
 
-def test_priorities():
+def test_objects_are_drawn_by_priority():
     buffer = PrioritizedReplayBuffer(8, FIELDS, alpha=1.0, eps=0.0, seed=0)
     buffer.add(**rows(0, 2), priorities=[1, 3])
     buffer.add(**rows(2, 1))  # the largest, 3
@@ -186,7 +186,7 @@ def test_priorities():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nstep(kind):
+def test_n_step_rows_may_hold_objects(kind):
     fields = {"x": {"dtype": object}, "next_x": {"dtype": object}, "rew": {}, "done": {}}
     buffer = kind(9, fields, Nstep={"size": 2, "rew": "rew", "gamma": 0.5, "next": "next_x"})
     buffer.add(x=["a", "b", "c", "d"], next_x=["b", "c", "d", "e"], rew=[1, 2, 4, 8], done=[0, 1, 0, 0])
@@ -199,7 +199,7 @@ def test_nstep(kind):
         kind(9, fields, Nstep={"size": 2, "rew": "x"})
 
 
-def test_next_of():
+def test_next_of_applies_to_objects():
     buffer = ReplayBuffer(9, FIELDS, next_of="x")
     buffer.add(**rows(0, 2), next_x=["a", "b"])
     assert buffer.get_all_transitions()["next_x"].tolist() == [["a"], ["b"]]
@@ -208,7 +208,7 @@ def test_next_of():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rows_before", [0, 2, 3, 8])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_copy_has_places_of_its_own(kind, rows_before, way):
+def test_a_copy_has_its_own_references(kind, rows_before, way):
     buffer = kind(3, FIELDS, seed=1)
     for number in range(rows_before):
         buffer.add(x={"a": [number]}, number=number)
@@ -223,7 +223,7 @@ def test_a_copy_has_places_of_its_own(kind, rows_before, way):
             assert thing == mine.get(number, {"a": [number]})
 
 
-def test_options_that_are_for_fields_of_bytes():
+def test_options_for_fields_of_bytes_are_refused_for_objects():
     with pytest.raises(ValueError, match=r"stack_compress.*'x'"):
         ReplayBuffer(4, FIELDS, stack_compress="x")
     with pytest.raises(ValueError, match=r"mmap_prefix.*x"):
@@ -249,7 +249,7 @@ def test_files_hold_no_objects(kind, tmp_path):
     assert numbers_of(buffer.get_all_transitions()) == [0, 1]
 
 
-def test_next_of_beside_objects_is_still_shared():
+def test_next_of_fields_beside_objects_are_still_shared():
     buffer = ReplayBuffer(9, {**FIELDS, "obs": {"shape": 2}}, next_of=("obs", "x"))
     obs = np.arange(12.0).reshape(6, 2)
     buffer.add(**rows(0, 5), obs=obs[:5], next_obs=obs[1:], next_x=list("abcde"))
@@ -260,7 +260,7 @@ def test_next_of_beside_objects_is_still_shared():
         buffer.add(**rows(5, 1), obs=obs[:1], next_x="f")
 
 
-def test_other_buffers():
+def test_other_kinds_of_buffer_store_objects():
     assert cpprb_impl.create_buffer(4, FIELDS, prioritized=True).add(**rows(0, 1)) == 0
     reverse = cpprb_impl.ReverseReplayBuffer(4, FIELDS, stride=1)
     reverse.add(**rows(0, 3))
@@ -269,18 +269,18 @@ def test_other_buffers():
 
 
 @pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
-def test_shared_buffers_refuse(kind):
+def test_shared_buffers_refuse_objects(kind):
     with pytest.raises(TypeError, match=r"x.*Python objects"):
         kind(4, FIELDS)
 
 
 @pytest.mark.parametrize("shape", [0, (2, 0), -1])
-def test_impossible_shapes(shape):
+def test_impossible_shapes_are_refused(shape):
     with pytest.raises(ValueError, match=r"x.*positive"):
         ReplayBuffer(4, {"x": {"dtype": object, "shape": shape}})
 
 
-def test_a_value_whose_array_adds_to_the_same_buffer():
+def test_a_value_may_add_to_the_same_buffer_while_it_is_read():
     buffer = ReplayBuffer(9, FIELDS)
 
     class Nested:
@@ -292,8 +292,8 @@ def test_a_value_whose_array_adds_to_the_same_buffer():
     assert numbers_of(buffer.get_all_transitions()) == [0, 1, 2]
 
 
-def test_rows_that_another_thread_has_overwritten_are_not_given_out():
-    """What a sample that is broken in upon would see: numbers from before, objects from after."""
+def test_rows_overwritten_by_another_thread_are_not_returned():
+    """An interrupted sample would otherwise return old numbers beside new objects."""
     buffer = ReplayBuffer(2, FIELDS)
     buffer.add(**rows(0, 2))
     taken = {"x": np.array([[0], [1]]), "number": np.array([[0], [1]])}
@@ -327,8 +327,8 @@ def overwrite(buffer):
 
 
 @pytest.mark.parametrize("let_go", [overwrite, ReplayBuffer.clear])
-def test_objects_that_add_when_they_are_let_go(let_go):
-    """Each object is still its row's."""
+def test_objects_may_add_rows_when_they_are_released(let_go):
+    """Each object still belongs to its row."""
     buffer = ReplayBuffer(4, FIELDS)
 
     class Leaving(Thing):
@@ -343,8 +343,8 @@ def test_objects_that_add_when_they_are_let_go(let_go):
     assert {10, 11} <= set(numbers_of(buffer.get_all_transitions()))
 
 
-def test_no_row_is_added_in_the_midst_of_a_clearing(monkeypatch):
-    """A row whose object was let go could not be sampled until it is overwritten."""
+def test_no_row_is_added_during_clear(monkeypatch):
+    """Otherwise a row without its object could not be sampled until it is overwritten."""
     buffer = ReplayBuffer(4, FIELDS)
     clear = buffer._objects.clear
 
@@ -360,8 +360,8 @@ def test_no_row_is_added_in_the_midst_of_a_clearing(monkeypatch):
 
 
 @pytest.mark.parametrize("end", [ReplayBuffer.on_episode_end, ReplayBuffer.clear])
-def test_an_episode_that_ends_while_another_thread_reads_its_next_steps(end):
-    """What that thread has read, and not stored yet, belongs to the window once."""
+def test_an_episode_may_end_while_another_thread_reads_its_next_steps(end):
+    """Steps that the thread has read but not yet stored enter the window once."""
     fields = {**FIELDS, "done": {}}
     buffer = ReplayBuffer(99, fields, Nstep={"size": 3})
 

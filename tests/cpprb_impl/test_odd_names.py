@@ -13,7 +13,7 @@ BUFFERS = pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
 
 @BUFFERS
 @pytest.mark.parametrize("name", ["a\ud800", "\ud800", "a\0b"])
-def test_names_that_no_file_can_have(kind, name, tmp_path):
+def test_field_names_that_no_file_can_have_are_refused(kind, name, tmp_path):
     with pytest.raises(ValueError, match="mmap_prefix: a field's name must be valid as part of a file name, got '"):
         kind(4, {"x": {}, name: {}}, mmap_prefix=tmp_path / "ring")
     assert list(tmp_path.iterdir()) == []
@@ -25,14 +25,14 @@ def test_names_that_no_file_can_have(kind, name, tmp_path):
 
 @BUFFERS
 @pytest.mark.parametrize("prefix", ["a\ud800", "a\0b"])
-def test_prefixes_that_no_file_can_have(kind, prefix):
+def test_prefixes_that_no_file_can_have_are_refused(kind, prefix):
     with pytest.raises(ValueError, match="mmap_prefix must be valid as part of a file name, got '"):
         kind(4, {"x": {}}, mmap_prefix=prefix)
 
 
 @BUFFERS
-def test_bytes_that_are_no_text(kind, tmp_path):
-    """Python has them as surrogates, and a file's name may hold them."""
+def test_names_may_contain_bytes_that_are_no_text(kind, tmp_path):
+    """Python represents them as surrogates, and file names may contain them."""
     folder = os.fsencode(tmp_path) + b"/\xff"
     os.mkdir(folder)
     buffer = kind(4, {"\udcfe": {}}, mmap_prefix=os.fsdecode(folder) + "/ring")

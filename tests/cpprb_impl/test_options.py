@@ -109,7 +109,7 @@ def test_the_table_has_every_option_of_cpprb(name):
 
 @pytest.mark.parametrize(("maker", "option"), CASES)
 def test_an_option_that_cpprb_accepts_is_accepted(maker, option):
-    """Published programs pass one dict of options to several classes. One warning says what has no effect here."""
+    """Published programs pass one dict of options to several classes. One warning names the options without effect."""
     theirs, _ = made(cpprb, maker, option)
     ours, warned = made(cpprb_impl, maker, option)
     assert theirs is not None or ours is None
@@ -118,7 +118,7 @@ def test_an_option_that_cpprb_accepts_is_accepted(maker, option):
         assert all(each.filename == __file__ for each in warned)
 
 
-def test_one_warning_names_all_that_is_ignored():
+def test_one_warning_names_all_ignored_options():
     with pytest.warns(UserWarning, match="ignored") as seen:
         cpprb_impl.ReplayBuffer(8, FIELDS, alpha=0.5, ctx=None)
     text = "ReplayBuffer has no options alpha, ctx, which belong to other classes; they are ignored"
@@ -154,7 +154,7 @@ FLAGS = [
 
 @pytest.mark.parametrize("text", ["no", "", b"no"])
 @pytest.mark.parametrize(("maker", "name"), FLAGS)
-def test_text_is_no_flag(maker, name, text):
+def test_text_is_refused_as_a_flag(maker, name, text):
     """cpprb takes "no" for True."""
     with pytest.raises(TypeError, match=f"{name} must be a bool, got {text!r}"):
         MAKERS[maker](cpprb_impl, **{name: text})
@@ -180,7 +180,7 @@ def test_functions_must_be_callable(name, value):
 
 @pytest.mark.parametrize("size", [2.5, "2", None, [2]], ids=repr)
 @pytest.mark.parametrize("maker", [name for name in MAKERS if "LaBER" not in name])
-def test_size_of_a_sample_is_named(maker, size):
+def test_an_error_about_the_batch_size_names_it(maker, size):
     buffer = MAKERS[maker](cpprb_impl)
     with pytest.raises(TypeError, match=f"batch_size must be an int, got {re.escape(repr(size))}"):
         buffer.sample(size)
@@ -188,13 +188,13 @@ def test_size_of_a_sample_is_named(maker, size):
 
 @pytest.mark.parametrize("beta", ["1", None, [0.4], 1j], ids=repr)
 @pytest.mark.parametrize("maker", [name for name in MAKERS if "rioritized" in name])
-def test_beta_is_named(maker, beta):
+def test_an_error_about_beta_names_it(maker, beta):
     with pytest.raises(TypeError, match=f"beta must be a number, got {re.escape(repr(beta))}"):
         MAKERS[maker](cpprb_impl).sample(1, beta=beta)
 
 
 @pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer", "MPReplayBuffer"])
-def test_a_column_that_out_lacks_is_named(kind):
+def test_a_column_missing_in_out_is_named(kind):
     buffer = getattr(cpprb_impl, kind)(8, {"x": {}})
     buffer.add(x=1)
     with pytest.raises(KeyError, match="out must have an array or tensor for each column, and has none for 'x'"):

@@ -68,13 +68,13 @@ def test_steps_of_several_environments_cause_one_warning(kind, options, at_once)
 
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_steps_in_order_cause_none(kind, options):
+def test_steps_in_order_cause_no_warning(kind, options):
     assert add(kind(200, env_dict(options), **options), 160, 4, stride=1) == []
     assert add(kind(200, env_dict(options), n_envs=4, **options), 160, 4, stride=4) == []
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_rows_that_may_have_any_order_cause_none(kind):
+def test_rows_that_may_have_any_order_cause_no_warning(kind):
     assert add(kind(200, env_dict({})), 160, 1, stride=4) == []
 
 
@@ -136,7 +136,7 @@ def test_hindsight_with_episodes_of_one_step_does_not_warn():
 
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_one_step_that_follows_the_one_before_ends_the_search(kind, options):
+def test_one_step_in_order_ends_the_check(kind, options):
     buffer = kind(200, env_dict(options), **options)
     assert add(buffer, 2, 1, stride=1) == []
     assert add(buffer, 160, 4, stride=4) == []
@@ -144,8 +144,8 @@ def test_one_step_that_follows_the_one_before_ends_the_search(kind, options):
 
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_buffer_in_order_is_no_longer_watched_after_its_first_rows(kind, options):
-    """Its `add` then does no work for the warnings."""
+def test_a_buffer_in_order_is_not_checked_after_its_first_rows(kind, options):
+    """From then on, its `add` does no work for the warnings."""
     buffer = kind(200, env_dict(options), **options)
     assert buffer._watches_order()
     add(buffer, 2, 1)
@@ -159,11 +159,11 @@ def test_a_buffer_in_order_is_no_longer_watched_after_its_first_rows(kind, optio
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_buffer_without_these_options_is_not_watched(kind):
+def test_a_buffer_without_these_options_is_not_checked(kind):
     assert not kind(200, env_dict({}))._watches_order()
 
 
-def test_no_buffer_is_watched_for_ever():
+def test_no_buffer_is_checked_forever():
     buffer = m.ReplayBuffer(100, env_dict({}), next_of="obs", n_envs=2)
     for _ in range(99):
         buffer.add(**rows(0, 200, stride=2))
@@ -181,7 +181,7 @@ def test_nothing_follows_a_step_that_ends(ends, options):
 
 
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
-def test_on_episode_end_and_clear_are_ends(options):
+def test_on_episode_end_and_clear_end_an_episode(options):
     for end in ("on_episode_end", "clear"):
         buffer = m.ReplayBuffer(200, env_dict(options), **options)
         for first in range(0, 160, 4):
@@ -190,7 +190,7 @@ def test_on_episode_end_and_clear_are_ends(options):
 
 
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
-def test_steps_of_some_environments_are_watched_too(options):
+def test_steps_of_some_environments_are_checked_too(options):
     buffer = m.ReplayBuffer(200, env_dict(options), n_envs=2, **options)
     with warnings.catch_warnings(record=True) as seen:
         for first in range(0, 160, 4):
@@ -282,7 +282,7 @@ def test_rows_that_only_reset_an_environment_cause_one_warning(kind, options):
 
 @pytest.mark.parametrize("options", AUTORESET.values(), ids=AUTORESET)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_no_such_row_causes_none(kind, options):
+def test_without_rows_that_only_reset_there_is_no_warning(kind, options):
     def made(**more):
         return kind(300, env_dict(options), n_envs=3, **options, **more)
 
@@ -296,7 +296,7 @@ def test_no_such_row_causes_none(kind, options):
 
 
 def test_rows_of_one_environment_may_continue_where_an_episode_ended():
-    """They are not from a vector environment, and perhaps their episodes are only counted."""
+    """They do not come from a vector environment; its episodes may only be counted."""
     buffer = m.ReplayBuffer(300, env_dict({}))
     assert play(buffer, played("NEXT_STEP", n_envs=1, state=where)) == []
 
@@ -308,12 +308,12 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
-def test_an_environment_whose_episodes_end_where_they_begin_causes_none(state):
+def test_an_environment_whose_episodes_end_where_they_begin_causes_no_warning(state):
     for options in AUTORESET.values():
         buffer = m.ReplayBuffer(300, env_dict(options), n_envs=3, **options)
         assert play(buffer, played("SAME_STEP", state=state)) == []
 
 
-def test_episodes_of_one_step_cause_none():
+def test_episodes_of_one_step_cause_no_warning():
     """The next_obs of a bandit may be its next context."""
     assert add(m.ReplayBuffer(200, env_dict({}), next_of="obs", n_envs=2), 160, 2, stride=2, done=1) == []

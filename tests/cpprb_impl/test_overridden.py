@@ -100,7 +100,7 @@ def test_a_method_that_cpprb_calls_is_called_or_refused(maker, name):
 
 
 def test_the_table_has_methods_that_cpprb_calls():
-    """As read in cpprb's source: otherwise the comparison above compares nothing."""
+    """Read from cpprb's source. Without them, the comparison above would compare nothing."""
     assert {"sample", "get_all_transitions"} <= calls_that_reach(cpprb, "ReplayBuffer", "_encode_sample")
     assert calls_that_reach(cpprb, "PrioritizedReplayBuffer, Nstep", "get_max_priority") == {"add"}
     assert "sample" in calls_that_reach(cpprb, "ReverseReplayBuffer", "get_next_index")
@@ -146,7 +146,7 @@ def test_samples_are_what_encode_sample_returns(kind, options):
 
 
 @pytest.mark.parametrize("kind", [ScaledUniform, ScaledPrioritized])
-def test_the_rows_drawn_are_those_of_the_class_itself(kind):
+def test_an_override_does_not_change_which_rows_are_drawn(kind):
     plain = PrioritizedReplayBuffer if kind is ScaledPrioritized else ReplayBuffer
     drawn = []
     for each in (kind, plain):
@@ -156,8 +156,8 @@ def test_the_rows_drawn_are_those_of_the_class_itself(kind):
     assert (drawn[0] == 10 * drawn[1]).all()
 
 
-def test_late_priorities_are_still_skipped():
-    """The indexes of a sample are the array by which check_for_update knows it."""
+def test_late_priorities_are_still_ignored():
+    """check_for_update recognizes a sample by its array of indexes."""
     buffer = ScaledPrioritized(2, FIELDS, check_for_update=True, eps=0.0, alpha=1.0)
     two = {name: column[:2] for name, column in ROWS.items()}
     buffer.add(**two)
@@ -167,7 +167,7 @@ def test_late_priorities_are_still_skipped():
     assert buffer.get_max_priority() == 1
 
 
-def test_overridden_in_a_subclass_that_overrides_sample_too():
+def test_an_override_works_in_a_subclass_that_also_overrides_sample():
     class Both(ScaledUniform):
         def sample(self, batch_size):
             return {**super().sample(batch_size), "more": 1}
@@ -177,7 +177,7 @@ def test_overridden_in_a_subclass_that_overrides_sample_too():
     assert (buffer.sample(4)["rew"] == 10).all() and buffer.sample(4)["more"] == 1
 
 
-def test_copies_and_files_hold_the_rows_themselves(tmp_path):
+def test_copies_and_files_contain_the_stored_rows_not_the_override(tmp_path):
     buffer = ScaledUniform(8, FIELDS)
     buffer.add(**ROWS)
     buffer.save_transitions(tmp_path / "rows")
@@ -186,7 +186,7 @@ def test_copies_and_files_hold_the_rows_themselves(tmp_path):
     assert (loaded.sample(4)["rew"] == 1).all()
 
 
-def test_out_is_refused():
+def test_out_is_refused_with_an_override():
     buffer = ScaledUniform(8, FIELDS)
     buffer.add(**ROWS)
     with pytest.raises(TypeError, match=r"out must be None .* for a class that overrides _encode_sample"):
@@ -205,7 +205,7 @@ def test_selective_samples_are_what_encode_sample_returns():
     assert set(buffer.get_episode(0)) == {"obs", "act", "rew", "next_obs", "done"}
 
 
-def test_refused_when_attached():
+def test_an_override_is_refused_when_attaching():
     class Mine(MPReplayBuffer):
         def get_stored_size(self):
             return 1

@@ -67,7 +67,7 @@ def resident_before_and_after_use(buffer):
 
 
 @BUFFERS
-def test_without_it_only_what_is_touched_is_there(kind):
+def test_without_prefault_only_touched_pages_are_resident(kind):
     buffer = kind(SIZE, ENV_DICT)
     other = kind.attach(buffer.segment)
     assert resident(buffer) < 0.5
@@ -78,7 +78,7 @@ def test_without_it_only_what_is_touched_is_there(kind):
 
 
 @BUFFERS
-def test_in_whoever_makes_it_or_attaches(kind):
+def test_prefault_maps_all_pages_in_the_maker_and_when_attaching(kind):
     buffer = kind(SIZE, ENV_DICT, prefault=True)
     assert resident(buffer) == 1
     fill(buffer)
@@ -97,7 +97,7 @@ def test_in_whoever_makes_it_or_attaches(kind):
 
 
 @BUFFERS
-def test_a_forked_child_has_it_from_its_first_call(kind):
+def test_a_forked_child_maps_all_pages_at_its_first_call(kind):
     buffer = kind(SIZE, ENV_DICT, prefault=True)
     fill(buffer)
     before, after = answer_from(multiprocessing.get_context("fork"), resident_before_and_after_use, buffer)
@@ -144,8 +144,8 @@ def made_where_nothing_is_populated(attached):
     return there, is_filled(other)
 
 
-def test_on_an_old_kernel():
-    """Page by page, and what is there already stays."""
+def test_prefault_works_on_an_old_kernel():
+    """Page by page, without changing existing data."""
     buffer = MPReplayBuffer(SIZE, ENV_DICT, prefault=True)
     fill(buffer)
     assert answer_from(multiprocessing.get_context("fork"), made_where_nothing_is_populated, buffer) == (1, True)
@@ -167,6 +167,6 @@ def made_where_signals_break_in(prefix):
     return there and is_filled(buffer)
 
 
-def test_a_timer_does_not_keep_it_from_being_made(tmp_path):
-    """Kernels before 6.17 give back all that a call has taken when a signal comes: a large one never ends then."""
+def test_a_timer_does_not_prevent_prefault(tmp_path):
+    """Before Linux 6.17, a signal makes a call return everything it has mapped, so a large call never ends."""
     assert answer_from(multiprocessing.get_context("fork"), made_where_signals_break_in, str(tmp_path / "rows"))

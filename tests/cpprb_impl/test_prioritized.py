@@ -49,7 +49,7 @@ def test_draws_follow_priorities(make, size, alpha):
     assert stats.chisquare(counts, wanted).pvalue > 1e-6 if size > 1 else counts.tolist() == [400_000]
 
 
-def test_the_check_of_draws_can_fail():
+def test_the_check_of_draws_detects_wrong_draws():
     buffer = PrioritizedReplayBuffer(100, FIELDS, seed=5)
     priorities = np.linspace(1, 1.3, 100)
     buffer.add(x=np.arange(100), priorities=priorities[::-1])
@@ -57,7 +57,7 @@ def test_the_check_of_draws_can_fail():
     assert stats.chisquare(counts, expected(priorities, 0.6, 1e-4) * counts.sum()).pvalue < 1e-6
 
 
-def test_six_decades_after_updates_and_wrap(make):
+def test_draws_are_exact_over_six_decades_after_updates_and_wrap(make):
     size, rng = 300, np.random.default_rng(1)
     buffer = make(size, alpha=1.0, eps=0.0, seed=2)
     priorities = np.zeros(size)
@@ -81,7 +81,7 @@ def test_six_decades_after_updates_and_wrap(make):
 
 
 @pytest.mark.parametrize("beta", [0, 0.4, 1.0])
-def test_weights(make, beta):
+def test_weights_follow_the_definition(make, beta):
     buffer = make(64, alpha=0.7, eps=1e-3)
     priorities = np.random.default_rng(3).uniform(0.1, 5, size=50)
     buffer.add(x=np.arange(50), priorities=priorities)
@@ -106,8 +106,8 @@ def test_new_rows_get_the_largest_priority(make):
     assert buffer.get_max_priority() == 1.0
 
 
-def test_earlier_samples_stay_as_they_are(make):
-    """cpprb's weights and indexes are views of memory that the next sample writes, and a larger one frees."""
+def test_earlier_samples_do_not_change(make):
+    """cpprb's weights and indexes are views of memory that the next sample overwrites and a larger one frees."""
     buffer = make(100)
     buffer.add(x=np.arange(100), priorities=np.arange(100) + 1.0)
     first = buffer.sample(10)
@@ -118,7 +118,7 @@ def test_earlier_samples_stay_as_they_are(make):
 
 
 @pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
-def test_the_maximum_does_not_fall_below_that_of_a_row_that_nobody_sampled_yet(kind: type) -> None:
+def test_the_maximum_does_not_fall_below_that_of_a_row_not_yet_sampled(kind: type) -> None:
     buffer = kind(100, {"a": {}})
     buffer.add(a=np.zeros(64), priorities=np.full(64, 3.0))
     buffer.sample(1)
@@ -131,7 +131,7 @@ def test_the_maximum_does_not_fall_below_that_of_a_row_that_nobody_sampled_yet(k
     buffer.close()
 
 
-def test_a_priority_too_large_to_be_stored_is_said_to_be_that() -> None:
+def test_a_priority_too_large_to_be_stored_is_refused() -> None:
     buffer = PrioritizedReplayBuffer(8, {"a": {}}, alpha=1)
     with pytest.raises(ValueError, match=r"priorities\[1\] must be small enough .* got 1e\+39"):
         buffer.add(a=[1, 2], priorities=[1.0, 1e39])
@@ -140,7 +140,7 @@ def test_a_priority_too_large_to_be_stored_is_said_to_be_that() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e300])
 def test_bad_priorities_are_refused_by_index(make, bad):
-    """In cpprb they poison the tree."""
+    """In cpprb, they corrupt the tree."""
     buffer = make(8, alpha=1.0, seed=1)
     buffer.add(x=np.arange(8))
     for use in (
@@ -155,7 +155,7 @@ def test_bad_priorities_are_refused_by_index(make, bad):
 
 
 def test_lengths_and_indexes_are_checked(make):
-    """cpprb writes beyond its arrays: heap corruption."""
+    """cpprb writes beyond its arrays, which corrupts the heap."""
     buffer = make(8)
     buffer.add(x=np.arange(4))
     buffer.sample(1)
@@ -171,7 +171,7 @@ def test_lengths_and_indexes_are_checked(make):
     assert buffer.get_stored_size() == 4
 
 
-def test_an_index_without_a_row_is_refused_on_ones_own():
+def test_an_index_without_a_row_is_refused_in_one_process():
     buffer = PrioritizedReplayBuffer(8, FIELDS)
     buffer.add(x=np.arange(4))
     with pytest.raises(IndexError, match="no transition is stored"):
@@ -179,7 +179,7 @@ def test_an_index_without_a_row_is_refused_on_ones_own():
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint64, np.uint8])
-def test_any_index_dtype_and_read_only_arrays(make, dtype):
+def test_any_index_dtype_and_read_only_arrays_are_accepted(make, dtype):
     buffer = make(8)
     buffer.add(x=np.arange(8))
     buffer.sample(4)
@@ -189,8 +189,8 @@ def test_any_index_dtype_and_read_only_arrays(make, dtype):
     assert buffer.get_max_priority() == 4.0
 
 
-def test_sampling_nothing(make):
-    """cpprb gives rows that were never written, with weights NaN."""
+def test_sampling_without_a_drawable_row_is_an_error(make):
+    """cpprb returns rows that were never written, with weights of NaN."""
     buffer = make(8, eps=0.0)
     with pytest.raises(ValueError, match="empty"):
         buffer.sample(1)
@@ -202,7 +202,7 @@ def test_sampling_nothing(make):
 
 
 @pytest.mark.parametrize("beta", [-0.1, np.nan, np.inf])
-def test_bad_beta(make, beta):
+def test_a_bad_beta_is_refused(make, beta):
     buffer = make(4)
     buffer.add(x=[1])
     with pytest.raises(ValueError, match="beta"):
@@ -210,13 +210,13 @@ def test_bad_beta(make, beta):
 
 
 @pytest.mark.parametrize("options", [{"alpha": -1}, {"alpha": np.nan}, {"eps": -1e-9}, {"eps": np.inf}])
-def test_bad_exponents(make, options):
+def test_bad_exponents_are_refused(make, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         make(4, **options)
 
 
 def test_an_update_for_an_overwritten_row_is_ignored():
-    """In cpprb the old row's priority lands on the new row."""
+    """In cpprb, the new row receives the old row's priority."""
     for buffer in (
         PrioritizedReplayBuffer(4, FIELDS, check_for_update=True, alpha=1.0, eps=0.0),
         MPPrioritizedReplayBuffer(4, FIELDS, alpha=1.0, eps=0.0),
@@ -255,7 +255,7 @@ def test_equal_priorities_are_drawn_equally():
 
 @pytest.mark.parametrize("alpha", [0.3, 0.6, 1.0])
 def test_the_maximum_falls_once_no_transition_has_it(alpha):
-    """One large error must not favour every new transition for ever."""
+    """A single large error must not favour every new transition forever."""
     buffer = PrioritizedReplayBuffer(2000, {"a": {}}, alpha=alpha)
     buffer.add(a=np.arange(1000), priorities=np.full(1000, 3.0))
     buffer.update_priorities([7], [1e6])
@@ -290,7 +290,7 @@ def test_the_maximum_counts_transitions_that_were_added_since_the_last_sample():
     assert buffer.get_max_priority() == pytest.approx(3.0)
 
 
-def test_the_maximum_stays_while_a_transition_has_it():
+def test_the_maximum_remains_while_a_transition_has_it():
     buffer = PrioritizedReplayBuffer(300, {"a": {}})
     buffer.add(a=np.zeros(300))
     for priority in np.geomspace(1.5, 1e7, 40):

@@ -51,7 +51,7 @@ LEFT_OUT = {(module, name) for module, (names, _) in PARTS_OF_CPPRB.items() for 
 NAMES = [(module, name) for module in MODULES for name in public_names(importlib.import_module(f"cpprb.{module}"))]
 
 
-def test_the_walk_sees_what_users_import():
+def test_the_list_of_names_contains_what_users_import():
     assert {("HER", "HindsightReplayBuffer"), ("LaBER", "LaBERmax"), ("util", "create_env_dict")} <= set(NAMES)
     assert ("PyReplayBuffer", "ReplayBuffer") in NAMES and ("multiprocessing", "RawValue") in NAMES
     assert set(NAMES) > LEFT_OUT, "a name that cpprb hasn't needs no reason"
@@ -66,11 +66,11 @@ def test_each_name_has_a_counterpart(module, name):
 
 
 @pytest.mark.parametrize("name", [*cpprb.__all__, "create_env_dict", "create_before_add_func"])
-def test_each_name_of_the_package(name):
+def test_each_name_of_cpprb_is_exported(name):
     assert name in cpprb_impl.__all__
 
 
-def test_submodules_are_there_without_an_import_of_their_own():
+def test_submodules_are_available_without_their_own_import():
     says = (
         "import cpprb_impl as cpprb; print(*(m for m in 'HER LaBER util PyReplayBuffer'.split() if hasattr(cpprb, m)))"
     )
@@ -83,12 +83,12 @@ def methods(kind):
 
 
 @pytest.mark.parametrize("name", [name for name in cpprb.__all__ if inspect.isclass(getattr(cpprb, name))])
-def test_each_method(name):
+def test_each_method_of_cpprb_exists(name):
     assert methods(getattr(cpprb, name)) <= methods(getattr(cpprb_impl, name))
 
 
 @pytest.mark.parametrize("kind", ["MPReplayBuffer", "MPPrioritizedReplayBuffer"])
-def test_a_manager_as_context(kind):
+def test_a_manager_is_accepted_as_context(kind):
     for module in (cpprb, cpprb_impl):
         manager = SyncManager(ctx=get_context("spawn"))
         getattr(module, kind)(4, {"x": {}}, ctx=manager)

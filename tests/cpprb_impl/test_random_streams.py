@@ -109,7 +109,7 @@ def members(of):
     return pytest.mark.parametrize("name", of)
 
 
-def test_every_public_class_that_draws_is_a_member():
+def test_every_public_class_that_draws_is_tested():
     made = {type(make()) for make, _ in (MEMBERS | SHARED).values()}
     drawing = {
         kind
@@ -121,8 +121,8 @@ def test_every_public_class_that_draws_is_a_member():
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_draw_numbers_of_their_own(method):
-    """The copies get the buffers as an argument, twice as in two epochs."""
+def test_each_worker_draws_different_numbers(method):
+    """The copies receive the buffers as an argument, twice, as in two epochs."""
     made = {(name, seed): make(seed=seed) for name, (make, _) in (MEMBERS | SHARED).items() for seed in (None, 1)}
     context = multiprocessing.get_context(method)
     results = context.Queue()

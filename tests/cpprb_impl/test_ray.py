@@ -140,23 +140,23 @@ def go_by_cloudpickle() -> None:
 
 
 @BUFFERS
-def test_tasks(drive, kind):
+def test_tasks_use_a_buffer_passed_as_argument(drive, kind):
     drive(use_in_tasks, kind)
 
 
 @BUFFERS
-def test_a_learner_beside_many_actors(drive, kind):
+def test_a_learner_samples_beside_many_actors(drive, kind):
     drive(learn_beside_actors, kind)
 
 
-def test_made_by_an_actor_that_is_killed(drive):
+def test_a_buffer_of_a_killed_actor_remains_usable(drive):
     drive(lose_the_maker)
 
 
-def test_on_another_machine(drive, tmp_path):
+def test_a_buffer_of_another_machine_is_refused(drive, tmp_path):
     (tmp_path / "boot_id").write_text("another")
     drive(be_elsewhere, tmp_path / "boot_id")
 
 
-def test_cloudpickle(drive):
+def test_buffers_are_passed_by_cloudpickle(drive):
     drive(go_by_cloudpickle)

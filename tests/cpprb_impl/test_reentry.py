@@ -35,7 +35,7 @@ def test_priorities_that_shrink_the_rows_are_harmless():
     assert buffer.get_stored_size() == 0
 
 
-def test_an_array_that_is_retyped_meanwhile_is_refused():
+def test_an_array_whose_dtype_changes_during_the_call_is_refused():
     buffer = ReplayBuffer(100, {"a": {"shape": 4}, "b": {}})
     rows = np.zeros((10, 4), dtype=np.float32)
 
@@ -47,7 +47,7 @@ def test_an_array_that_is_retyped_meanwhile_is_refused():
     assert buffer.get_stored_size() == 0
 
 
-def test_indexes_that_shrink_meanwhile_are_an_error():
+def test_indexes_that_shrink_during_the_call_are_an_error():
     buffer = PrioritizedReplayBuffer(8, {"a": {}})
     buffer.add(a=np.zeros(8))
     indexes = np.arange(4)
@@ -56,7 +56,7 @@ def test_indexes_that_shrink_meanwhile_are_an_error():
     assert buffer.get_max_priority() == 1.0
 
 
-def test_priorities_that_are_retyped_meanwhile_are_refused():
+def test_priorities_whose_dtype_changes_during_the_call_are_refused():
     buffer = PrioritizedReplayBuffer(100, {"a": {}})
     priorities = np.ones(4)
 
@@ -68,7 +68,7 @@ def test_priorities_that_are_retyped_meanwhile_are_refused():
     assert buffer.get_stored_size() == 0
 
 
-def test_indexes_that_are_retyped_meanwhile_are_refused():
+def test_indexes_whose_dtype_changes_during_the_call_are_refused():
     buffer = PrioritizedReplayBuffer(8, {"a": {}})
     buffer.add(a=np.zeros(8))
     indexes = np.zeros(4, np.int64)
@@ -115,7 +115,7 @@ def test_weights_over_sixty_decades():
     assert batch["weights"] == pytest.approx(1e-24, rel=1e-4, abs=0)
 
 
-def test_arguments_by_name():
+def test_arguments_can_be_passed_by_name():
     buffer = PrioritizedReplayBuffer(8, {"a": {}})
     buffer.add(a=1)
     assert len(buffer.sample(beta=0.1, batch_size=3)["a"]) == 3
@@ -128,8 +128,8 @@ def test_arguments_by_name():
 
 
 @pytest.mark.parametrize("lock", ["buffer", "critical"])  # without a lock nobody waits
-def test_a_signal_handler_can_not_wait_for_what_its_own_thread_holds(lock):
-    """It would wait for ever: it gets an error, and the interrupted call goes on."""
+def test_a_signal_handler_gets_an_error_for_a_lock_of_its_own_thread(lock):
+    """It would wait forever. The interrupted call continues."""
     buffer = MPReplayBuffer(30, WIDE_ENV_DICT, lock=lock)
     refused = []
 
@@ -165,7 +165,7 @@ def test_a_signal_handler_can_not_wait_for_what_its_own_thread_holds(lock):
 
 
 @pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
-def test_who_dies_in_clear_leaves_nothing_that_can_be_drawn(lock):
+def test_a_death_during_clear_leaves_no_row_that_can_be_drawn(lock):
     size = 300_000  # clearing takes a moment, so that a kill hits it
     buffer = MPPrioritizedReplayBuffer(size, {"a": {"dtype": np.int64}}, lock=lock)
     for trial in range(20):
@@ -212,7 +212,7 @@ def test_stored_size_never_exceeds_capacity_while_others_add():
 
 
 @pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
-def test_a_death_while_reclaiming_the_dead_is_no_trouble(lock):
+def test_a_death_while_reclaiming_another_process_is_recovered_from(lock):
     """SIGKILL an explorer inside add, then whoever recovers from it, again and again.
 
     A million rows a call, so that both take milliseconds and the kills hit them.

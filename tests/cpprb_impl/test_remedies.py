@@ -37,7 +37,7 @@ def in_small_shm(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("code", FULL.values(), ids=FULL)
-def test_a_small_dev_shm_is_named_with_how_to_enlarge_it(code):
+def test_the_error_for_a_small_dev_shm_says_how_to_enlarge_it(code):
     if in_small_shm("").returncode != 0:
         pytest.skip("no mount namespace can be made here")
     done = in_small_shm(f"try:\n    exec({code!r})\nexcept OSError as error:\n    print(error)")
@@ -61,7 +61,7 @@ def import_from(folder: Path, module: str) -> str:
 
 
 @pytest.mark.parametrize("module", ["cpprb_impl", "cpprb_impl.sb3", "cpprb_impl.ray", "cpprb_impl._native"])
-def test_sources_that_are_not_built_say_what_to_run(module, sources):
+def test_importing_unbuilt_sources_says_what_to_run(module, sources):
     error = import_from(sources, module)
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     what = f"cpprb_impl must be built before it is imported, and {sources}/cpprb_impl has no _native{suffix}"
@@ -74,7 +74,7 @@ def test_a_build_for_another_python_is_named(sources):
     assert "_native.cpython-39-x86_64-linux-gnu.so, which is for another Python" in import_from(sources, "cpprb_impl")
 
 
-def test_another_missing_module_keeps_its_name(sources):
+def test_another_missing_module_is_named(sources):
     (sources / "cpprb_impl" / "_native.py").write_text("import no_such_module")
     error = import_from(sources, "cpprb_impl").partition(".")[0]  # Python 3.15 adds a hint
     assert error == "ModuleNotFoundError: No module named 'no_such_module'"

@@ -21,7 +21,7 @@ def filled(size, rows, **kwargs):
     return buffer
 
 
-def test_backwards_by_strides_until_twice_the_stride():
+def test_rows_are_read_backwards_by_strides_until_twice_the_stride():
     buffer = filled(1000, 500, stride=3)
     firsts = []
     for _ in range(8):
@@ -31,14 +31,14 @@ def test_backwards_by_strides_until_twice_the_stride():
     assert firsts == [499, 498, 497, 496, 495, 494, 499, 498]
 
 
-def test_past_the_oldest_goes_on_at_the_other_end():
+def test_after_the_oldest_row_reading_continues_at_the_newest():
     assert read(filled(50, 7, stride=3), 5) == [6, 3, 0, 4, 1]
     assert read(filled(5, 12, stride=2), 6) == [11, 9, 7, 10, 8, 11]
     # 10^18 is a multiple of 5, and ten times that is more than an int64 holds.
     assert read(filled(5, 5, stride=10**18 + 2), 15) == [4, 2, 0, 3, 1] * 3
 
 
-def test_new_rows_count_as_lag():
+def test_new_rows_increase_the_distance():
     buffer = filled(100, 50, stride=5)
     assert read(buffer, 1) == [49]
     buffer.add(x=np.arange(50, 58))
@@ -47,7 +47,7 @@ def test_new_rows_count_as_lag():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_as_cpprb(seed):
+def test_rows_are_read_as_by_cpprb(seed):
     cpprb = pytest.importorskip("cpprb")
     rng = np.random.default_rng(seed)
     size, stride = int(rng.integers(1, 40)), int(rng.integers(1, 12))
@@ -68,8 +68,8 @@ def test_the_default_stride_is_300():
     assert read(filled(1000, 1000), 3) == [999, 699, 399]
 
 
-def test_empty_is_an_error_and_clear_forgets_the_position():
-    """In cpprb an empty one's size underflows, and the position outlives clear."""
+def test_sampling_an_empty_buffer_is_an_error_and_clear_resets_the_position():
+    """In cpprb, the size of an empty buffer underflows, and the position survives clear."""
     buffer = ReverseReplayBuffer(20, FIELDS, stride=4)
     with pytest.raises(ValueError, match="empty"):
         buffer.sample(2)
@@ -83,7 +83,7 @@ def test_empty_is_an_error_and_clear_forgets_the_position():
 
 
 @pytest.mark.parametrize(("rows", "error"), [(-1, ValueError), (2.0, TypeError), (None, TypeError)])
-def test_a_bad_batch_size_leaves_the_position(rows, error):
+def test_a_bad_batch_size_does_not_move_the_position(rows, error):
     buffer = filled(20, 10, stride=2)
     assert read(buffer, 1) == [9]
     with pytest.raises(error):
@@ -92,6 +92,6 @@ def test_a_bad_batch_size_leaves_the_position(rows, error):
 
 
 @pytest.mark.parametrize(("stride", "error"), [(0, ValueError), (-1, ValueError), ("2", TypeError), (None, TypeError)])
-def test_bad_strides(stride, error):
+def test_bad_strides_are_refused(stride, error):
     with pytest.raises(error, match="stride"):
         ReverseReplayBuffer(10, FIELDS, stride=stride)

@@ -15,7 +15,7 @@ from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 from .rows import ENV_DICT, make_rows, numbers_of, stored_numbers, torn_rows
 
 
-def test_a_torn_row_is_seen():
+def test_a_torn_row_is_detected():
     rows = make_rows(0, 10)
     rows["next_obs"][3, 2] = 99
     assert torn_rows(rows).tolist() == [i == 3 for i in range(10)]
@@ -93,13 +93,13 @@ def test_every_plain_dtype_round_trips(dtype):
 
 @pytest.mark.parametrize("value", [1, 1.0, True, np.float64(1), np.int8(1), np.bool_(True), [1], (1,), np.array(1)])
 @pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "int64", "float32", "float64", "float16"])
-def test_scalars_of_every_kind(value, dtype):
+def test_scalars_of_every_kind_are_stored(value, dtype):
     buffer = ReplayBuffer(4, {"x": {"dtype": dtype}})
     buffer.add(x=value)
     assert buffer.sample(1)["x"].tolist() == [[1]]
 
 
-def test_one_row_or_many_or_flat(make):
+def test_one_row_many_rows_and_flat_data_are_stored(make):
     buffer = make(100, {"obs": {"shape": (2, 3)}})
     for value, rows in [
         (np.zeros((2, 3)), 1),
@@ -136,7 +136,7 @@ def test_an_array_method_may_use_the_buffer(make):
     assert buffer.get_all_transitions()["a"].ravel().tolist() == [1, 1, 5]
 
 
-def test_an_empty_buffer(make):
+def test_an_empty_buffer_refuses_to_sample(make):
     buffer = make(4)
     with pytest.raises(ValueError, match="empty"):
         buffer.sample(1)
@@ -144,7 +144,7 @@ def test_an_empty_buffer(make):
     assert buffer.get_stored_size() == buffer.get_next_index() == 0
 
 
-def test_clear_and_episodes(make):
+def test_clear_resets_rows_and_episodes(make):
     buffer = make(8)
     buffer.add(**make_rows(0, 5))
     buffer.add(**make_rows(5, 2))
@@ -190,7 +190,7 @@ def test_sizes_may_be_floats(make):
     assert make(1e3).get_buffer_size() == 1000
 
 
-def test_a_closed_buffer_says_so(make):
+def test_a_closed_buffer_refuses_calls(make):
     buffer = make(4)
     buffer.add(**make_rows(0, 1))
     buffer.close()
@@ -212,7 +212,7 @@ def test_uniform_draws(make):
 
 
 def test_a_seed_makes_sampling_reproducible(make):
-    """cpprb draws from NumPy's global generator, or with priorities from one that nobody can seed."""
+    """cpprb draws from NumPy's global generator or, with priorities, from a generator that cannot be seeded."""
     draws = []
     for seed in (3, 3, 4, None, None):
         buffer = make(1000, {"x": {"dtype": np.int64}}, seed=seed)
@@ -237,8 +237,8 @@ def test_forked_children_draw_differently(make):
     assert len({tuple(draw) for draw in draws}) == 3
 
 
-def test_no_reference_is_lost_or_kept():
-    """Reference counts of everything add() and sample() touch stay what they were."""
+def test_no_reference_is_lost_or_leaked():
+    """Compares the reference counts of everything that add() and sample() touch."""
     buffer = PrioritizedReplayBuffer(64, ENV_DICT)
     rows, row = make_rows(0, 10), {name: column[0] for name, column in make_rows(0, 1).items()}
     priorities, bad = np.ones(10), np.zeros((3, 5))
@@ -266,8 +266,8 @@ def test_no_reference_is_lost_or_kept():
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_a_ring_that_no_cache_holds_stores_every_byte(kind) -> None:
-    """Large values are then written past the caches, in whole cache lines and the bytes before and after them."""
+def test_a_ring_larger_than_the_caches_stores_every_byte(kind) -> None:
+    """Large values bypass the caches, in whole cache lines plus the bytes before and after them."""
     sizes = {"line": 4096, "odd": 4099, "image": 7056, "small": 3}
     capacity = (40 << 20) // sum(sizes.values())
     buffer = kind(capacity, {name: {"shape": size, "dtype": np.uint8} for name, size in sizes.items()})

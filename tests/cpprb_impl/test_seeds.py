@@ -64,7 +64,7 @@ class Index:
 
 
 @every_class
-def test_whatever_is_an_int_is_a_seed(make):
+def test_any_integer_is_accepted_as_a_seed(make):
     first = drawn(make(3))
     for seed in (np.int64(3), np.uint8(3), np.array(3), Index()):
         assert drawn(make(seed)) == first
@@ -73,13 +73,13 @@ def test_whatever_is_an_int_is_a_seed(make):
 
 @every_class
 @pytest.mark.parametrize("seed", [3.0, "3", [3], np.array([3, 4]), True, np.True_, np.random.default_rng(3)])
-def test_anything_else_is_refused(make, seed):
+def test_a_seed_that_is_no_integer_is_refused(make, seed):
     with pytest.raises(TypeError, match="seed must be an int, got "):
         make(seed)
 
 
 @every_class
 @pytest.mark.parametrize("seed", [-1, 2**64])
-def test_out_of_range(make, seed):
+def test_a_seed_out_of_range_is_refused(make, seed):
     with pytest.raises(ValueError, match=r"seed must be from 0 to 2\*\*64 - 1, got "):
         make(seed)

@@ -48,7 +48,7 @@ def child_adds(buffer, first):
 
 @BUFFERS
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_goes_to_children_as_an_argument(kind, method):
+def test_a_buffer_is_passed_to_children_as_an_argument(kind, method):
     context = multiprocessing.get_context(method)
     buffer = kind(100, ENV_DICT)
     for turn in range(3):  # one after the other: an attacher that leaves takes nothing with it
@@ -61,7 +61,7 @@ def test_goes_to_children_as_an_argument(kind, method):
 
 
 @BUFFERS
-def test_pickles_to_the_same_memory(kind):
+def test_a_pickle_refers_to_the_same_memory(kind):
     buffer = kind(100, ENV_DICT, lock="buffer")
     other = pickle.loads(pickle.dumps(buffer))
     buffer.add(**make_rows(0, 3))
@@ -79,7 +79,7 @@ def test_pickles_to_the_same_memory(kind):
 
 
 @BUFFERS
-def test_the_name_goes_when_closed_or_collected(kind):
+def test_closing_or_collecting_a_buffer_removes_its_name(kind):
     before = segments()
     buffer = kind(100, ENV_DICT)
     assert len(segments() - before) == 1
@@ -99,7 +99,7 @@ def run(code: str) -> subprocess.CompletedProcess:
 MAKE = "from cpprb_impl import MPReplayBuffer; b = MPReplayBuffer(100, {'x': {}}); print(b.segment, flush=True); "
 
 
-def test_the_name_goes_at_the_interpreters_end():
+def test_the_name_is_removed_when_the_interpreter_ends():
     for ending in ("", "raise SystemExit(3)", "raise KeyboardInterrupt"):
         done = run(MAKE + ending)
         assert done.stdout.startswith("/cpprb_impl-")
@@ -107,8 +107,8 @@ def test_the_name_goes_at_the_interpreters_end():
         assert "resource_tracker" not in done.stderr
 
 
-def test_a_killed_makers_segment_goes_when_the_next_is_made():
-    """Where there is no shell to remove it at once; which is also the control of the tests in test_watchdog.py."""
+def test_the_next_maker_removes_the_segment_of_a_killed_one():
+    """Without a shell that removes it at once. Also the control of the tests in test_watchdog.py."""
     no_shell = "import cpprb_impl.processes.watchdog as w; w.SHELL = '/no/shell'; "
     done = run(no_shell + MAKE + f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})")
     assert done.returncode == -signal.SIGKILL and not done.stderr
@@ -120,7 +120,7 @@ def test_a_killed_makers_segment_goes_when_the_next_is_made():
     in_use.close()
 
 
-def test_too_little_room_is_an_exception_and_nothing_is_written():
+def test_too_little_memory_is_an_exception_and_nothing_is_written():
     before, used = segments(), shutil.disk_usage(SHM).used
     # Of all there is, not of what is free: other processes may give theirs back meanwhile.
     capacity = int(shutil.disk_usage(SHM).total * 1.01) // 4000
@@ -132,14 +132,14 @@ def test_too_little_room_is_an_exception_and_nothing_is_written():
     assert shutil.disk_usage(SHM).used <= used + (64 << 20)
 
 
-def test_the_start_method_is_left_alone():
+def test_the_start_method_is_not_changed():
     code = (
         "import multiprocessing as m, cpprb_impl; cpprb_impl.MPReplayBuffer(4, {'x': {}}); m.set_start_method('spawn')"
     )
     assert run(code).returncode == 0
 
 
-def test_options_for_cpprbs_sake():
+def test_options_of_cpprb_are_accepted_and_checked():
     for backend in ("sharedctypes", "SharedMemory"):
         MPReplayBuffer(4, ENV_DICT, backend=backend, ctx=multiprocessing.get_context("spawn"), logger=None).close()
     with pytest.raises(ValueError, match="backend must be one of sharedctypes, SharedMemory"):
@@ -151,7 +151,7 @@ def test_options_for_cpprbs_sake():
         MPReplayBuffer(4, ENV_DICT, next_off="obs")
 
 
-def test_a_forked_child_that_ends_takes_nothing_with_it():
+def test_a_forked_child_that_ends_does_not_remove_the_segment():
     buffer = MPReplayBuffer(4, {"x": {"dtype": np.int64}})
     child = os.fork()
     if child == 0:

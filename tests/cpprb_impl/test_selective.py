@@ -40,7 +40,7 @@ def buffer():
     return made
 
 
-def test_episodes_and_sizes(buffer):
+def test_episodes_and_sizes_are_counted(buffer):
     assert episodes(buffer) == [[0, 1], [2, 3, 4], [5]]
     assert sizes(buffer) == (6, 6, 3, 10)
     episode = buffer.get_episode(1)
@@ -56,7 +56,7 @@ def test_an_episode_is_a_copy(buffer):
 
 
 @pytest.mark.parametrize(("which", "left"), [(0, [[2, 3, 4], [5]]), (1, [[0, 1], [5]]), (2, [[0, 1], [2, 3, 4]])])
-def test_deleting(buffer, which, left):
+def test_deleting_an_episode_removes_its_rows(buffer, which, left):
     gone = len(episodes(buffer)[which])
     assert buffer.delete_episode(which) == gone
     assert episodes(buffer) == left
@@ -65,7 +65,7 @@ def test_deleting(buffer, which, left):
     assert episodes(buffer) == ([*left[:-1], last] if which < 2 else [*left, last])
 
 
-def test_deleting_what_is_not_there(buffer):
+def test_deleting_a_missing_episode_is_refused(buffer):
     assert buffer.delete_episode(3) == 0
     assert buffer.delete_episode(10**30) == 0
     assert {name: column.shape for name, column in buffer.get_episode(3).items()} == dict.fromkeys(NAMES, (0, 1))
@@ -90,7 +90,7 @@ def test_a_full_buffer_drops_until_an_episode_is_deleted(buffer):
 
 @pytest.mark.parametrize("seed", range(15))
 @pytest.mark.parametrize("obs_dim", [1, 3])
-def test_as_cpprb(seed, obs_dim):
+def test_episodes_agree_with_cpprb(seed, obs_dim):
     cpprb = pytest.importorskip("cpprb")
     rng = np.random.default_rng(seed)
     length, count = int(rng.integers(1, 8)), int(rng.integers(1, 6))
@@ -120,8 +120,8 @@ def test_as_cpprb(seed, obs_dim):
     assert sizes(ours) == sizes(theirs) == (0, 0, 0, length * count)
 
 
-def test_two_episode_ends_in_one_batch():
-    """cpprb 11.0.0 sees only the first, and joins what comes after it to one episode."""
+def test_a_batch_may_contain_two_episode_ends():
+    """cpprb 11.0.0 sees only the first, and joins everything after it into one episode."""
     cpprb = pytest.importorskip("cpprb")
     theirs, ours = (module.SelectiveReplayBuffer(5, Nepisodes=2) for module in (cpprb, cpprb_impl))
     for buffer in (theirs, ours):
@@ -130,7 +130,7 @@ def test_two_episode_ends_in_one_batch():
     assert episodes(ours) == [[0], [1, 2, 3], [4]]
 
 
-def test_one_row_positional_or_by_name_and_scalars():
+def test_one_row_can_be_added_by_position_or_name_or_as_scalars():
     buffer = SelectiveReplayBuffer(3)
     assert buffer.add(1, 2, 3, 4, 0) == 0
     assert buffer.add(5, 6, rew=7, next_obs=8, done=True) == 1
@@ -162,7 +162,7 @@ def test_a_seed_repeats_the_samples():
     assert draws(1) == draws(1) != draws(2)
 
 
-def test_shapes_and_discrete_actions():
+def test_shapes_and_discrete_actions_are_supported():
     buffer = SelectiveReplayBuffer(4, 7, 3, Nepisodes=2, rew_dim=2, obs_shape=(2, 3), is_discrete_action=True)
     buffer.add(np.ones((2, 3)), [1, 2, 3], [1, 2], np.ones((2, 3)), 0)
     batch = buffer.sample(5)
@@ -201,7 +201,7 @@ def test_a_bad_add_names_the_field_and_changes_nothing(buffer, count, field):
     ("args", "kwargs", "says"),
     [((0,), {}, "episode_len"), ((-1,), {}, "episode_len"), ((5,), {"Nepisodes": 0}, "Nepisodes")],
 )
-def test_bad_sizes(args, kwargs, says):
+def test_bad_sizes_are_refused(args, kwargs, says):
     with pytest.raises(ValueError, match=says):
         SelectiveReplayBuffer(*args, **kwargs)
     with pytest.raises(TypeError, match="episode_len"):

@@ -63,7 +63,7 @@ def test_no_torn_and_no_unwritten_row(make, size):
 
 
 def test_the_same_job_finds_torn_rows_in_cpprb():
-    """The negative control: cpprb's gate lets torn rows through, and this test sees them."""
+    """The negative control: cpprb's gate allows torn rows, and this test detects them."""
     cpprb = pytest.importorskip("cpprb")
     buffer = cpprb.MPReplayBuffer(64, ENV_DICT)
     buffer.add(**make_rows(0, 64))
@@ -85,7 +85,7 @@ def test_the_same_job_finds_torn_rows_in_cpprb():
     assert torn_seen.value > 0
 
 
-def test_all_rows_arrive_and_each_once(make):
+def test_every_row_is_stored_exactly_once(make):
     buffer = make(100_000)
     context = multiprocessing.get_context("fork")
 
@@ -106,7 +106,7 @@ def test_all_rows_arrive_and_each_once(make):
     assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(80_000))
 
 
-def test_a_failed_add_leaves_the_learner_free(make):
+def test_a_failed_add_does_not_block_the_learner(make):
     buffer = make(8)
     buffer.add(**make_rows(0, 4))
     with pytest.raises(KeyError):
@@ -114,7 +114,7 @@ def test_a_failed_add_leaves_the_learner_free(make):
     assert len(numbers_of(buffer.sample(4))) == 4
 
 
-def test_nothing_blocks_on_a_new_buffer(make):
+def test_no_call_blocks_on_a_new_buffer(make):
     buffer = make(8)
     assert buffer.get_all_transitions()["obs"].shape == (0, 4)
     with pytest.raises(ValueError, match="empty"):
@@ -126,7 +126,7 @@ def test_nothing_blocks_on_a_new_buffer(make):
 
 @pytest.mark.slow
 def test_an_explorer_killed_inside_add_costs_only_its_rows(make):
-    """SIGKILL in the middle of copying, again and again: no hang, no torn row, the slots come back."""
+    """SIGKILL in the middle of copying, repeatedly: no hang, no torn row, and the slots are reused."""
     size = 60
     buffer = make(size, WIDE_ENV_DICT)
     interrupted = 0
@@ -150,7 +150,7 @@ def test_an_explorer_killed_inside_add_costs_only_its_rows(make):
     assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(size))
 
 
-def test_a_learner_killed_inside_sample_blocks_nobody(make):
+def test_a_learner_killed_inside_sample_blocks_no_process(make):
     buffer = make(500)
     buffer.add(**make_rows(0, 500))
     context = multiprocessing.get_context("fork")
@@ -169,7 +169,7 @@ def test_a_learner_killed_inside_sample_blocks_nobody(make):
 
 
 def test_a_stopped_explorer_is_not_lapped(make, lock):
-    """SIGSTOP inside add, then SIGCONT: no other process may have written into its rows meanwhile."""
+    """SIGSTOP inside add, then SIGCONT: meanwhile, no other process may have written to its rows."""
     buffer = make(30, WIDE_ENV_DICT)
     with explorers(add_wide_for_ever, buffer, 3, rows_a_call=12) as (processes, added):
         wait_until(lambda: buffer.get_stored_size() == 30)
@@ -182,10 +182,10 @@ def test_a_stopped_explorer_is_not_lapped(make, lock):
             assert torn_rows(buffer.sample(64)).sum() == 0
 
 
-def test_a_waiting_learner_hears_ctrl_c(make, lock):
-    """A stopped explorer may keep a lock; the learner's wait can be broken off, and goes on later.
+def test_ctrl_c_interrupts_a_waiting_learner(make, lock):
+    """A stopped explorer may hold a lock.
 
-    Without a lock it never waits.
+    The learner's wait can be interrupted and resumed. Without a lock, it never waits.
     """
     buffer = make(30, WIDE_ENV_DICT)
 
@@ -216,14 +216,14 @@ def test_a_waiting_learner_hears_ctrl_c(make, lock):
 
 
 @pytest.mark.slow
-def test_more_explorers_than_registrations(make):
+def test_more_explorers_than_registrations_can_add(make):
     buffer = make(200)
     with explorers(add_for_ever, buffer, 20) as (_, added):
         wait_until(lambda: all(counter.value > 0 for counter in added), seconds=60)
         assert learn(buffer, seconds=0.5)[1] == 0
 
 
-def test_threads_may_share_it_too(make):
+def test_threads_may_share_a_buffer(make):
     import threading
 
     buffer = make(100)
@@ -245,7 +245,7 @@ def test_threads_may_share_it_too(make):
 
 
 def test_threads_may_sample_different_sizes(make):
-    """While one waits for the lock, others may sample: what they draw must not land in its batch."""
+    """While one waits for the lock, others may sample; their rows must not appear in its batch."""
     import threading
 
     buffer = make(2000)

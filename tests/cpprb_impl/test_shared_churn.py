@@ -43,8 +43,8 @@ def frame_bytes(buffer: MPReplayBuffer, empty: int) -> int:
 
 
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
-def test_registrations_of_ended_children_are_taken_again(lock):
-    """Each registration has an open chunk of frames: 40 children, one after another, need no more than one does."""
+def test_registrations_of_ended_children_are_reused(lock):
+    """Each registration has an open chunk of frames: 40 consecutive children need no more than one."""
     buffer = MPReplayBuffer(1000, FRAMES, stack_compress="obs", lock=lock)
     empty = buffer.nbytes
     in_a_child(lambda: buffer.add(**step(0)))
@@ -82,8 +82,8 @@ def taking_turns(buffer: MPReplayBuffer, count: int, target: Callable = explore_
             child.join()
 
 
-def test_each_explorer_keeps_a_registration_of_its_own():
-    """Explorers that are never inside add() at once; on one registration they would share no frames with themselves."""
+def test_each_explorer_keeps_its_own_registration():
+    """These explorers are never inside add() simultaneously. On a single registration, they would share no frames."""
     explorers, steps = 4, 200
     buffer = MPReplayBuffer(2000, FRAMES, stack_compress="obs")
     empty = buffer.nbytes
@@ -99,8 +99,8 @@ def test_each_explorer_keeps_a_registration_of_its_own():
     assert frames < 1.8 * rows  # some 900, and what the open chunks have room for; not 4 each
 
 
-def test_threads_leave_the_registrations_of_other_processes_alone():
-    """Threads of one process that are inside add() at once sit on more than one registration."""
+def test_threads_do_not_take_registrations_of_other_processes():
+    """Threads of one process that are inside add() simultaneously use more than one registration."""
     buffer = MPReplayBuffer(400, {"obs": {"dtype": np.uint8, "shape": (84, 84, STACK)}}, stack_compress="obs")
     empty = buffer.nbytes
 
@@ -139,7 +139,7 @@ def test_a_fork_takes_no_registration_from_its_parent():
 
 
 def test_a_fork_that_only_closes_changes_nothing():
-    """Its parent's registration is still its parent's."""
+    """The registration still belongs to the parent."""
     buffer = MPReplayBuffer(10, {"obs": {}})
     buffer.add(obs=1)
 
@@ -186,7 +186,7 @@ def falls_quiet(buffer: MPPrioritizedReplayBuffer, journal: Journal) -> bool:
     return not journal.written_by(lambda: update(buffer))
 
 
-def test_a_learner_alone_writes_nothing():
+def test_a_single_learner_writes_no_journal():
     buffer = prioritized()
     journal = Journal(buffer)
     written = journal.written_by(lambda: update(buffer))
@@ -197,8 +197,8 @@ def test_a_learner_alone_writes_nothing():
 @pytest.mark.parametrize("joined", [True, False])
 @pytest.mark.parametrize("ended", [3, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lives", [False, True])
-def test_learners_that_ended_are_not_written_for(joined, ended, lives):
-    """150 are more than there are places. Another learner may come after them, and live on for a while."""
+def test_no_journal_is_written_for_ended_learners(joined, ended, lives):
+    """There are fewer places than these 150 learners. Another learner may join after them and live on."""
     buffer = prioritized()
     journal = Journal(buffer)
     if joined:  # the buffer's own process, before the children, which inherit it
@@ -218,7 +218,7 @@ def test_learners_that_ended_are_not_written_for(joined, ended, lives):
     assert quiet
 
 
-def test_a_learner_that_was_passed_over_misses_nothing():
+def test_an_evicted_learner_misses_nothing():
     buffer = prioritized()
     journal = Journal(buffer)
     other = MPPrioritizedReplayBuffer.attach(buffer.segment)
@@ -239,7 +239,7 @@ def test_a_learner_that_was_passed_over_misses_nothing():
 
 @pytest.mark.parametrize("size", [256, 5000])
 @pytest.mark.parametrize("batch", [1, 31, 32, 33, 256, 1000])
-def test_the_other_learner_knows_of_every_change(size, batch):
+def test_every_change_reaches_the_other_learner(size, batch):
     buffer = prioritized(size)
     other = MPPrioritizedReplayBuffer.attach(buffer.segment)
     rng = np.random.default_rng(batch)

@@ -36,7 +36,7 @@ def referenced_by(job, segment: str) -> int:
     return int(re.search(re.escape(segment) + r"\n.*?Referenced: +(\d+) kB", text, re.DOTALL)[1]) << 10
 
 
-def test_the_first_sample_looks_at_the_rows_that_are_stored():
+def test_the_first_sample_reads_only_stored_rows():
     rows = 2_000_000
     buffer = MPPrioritizedReplayBuffer(rows, {"a": {"dtype": np.uint8}})
     buffer.add(a=np.arange(100))
@@ -54,7 +54,7 @@ def test_the_first_sample_looks_at_the_rows_that_are_stored():
     assert cleared - before < 4 * MIB
 
 
-def test_a_new_buffer_of_one_process_touches_no_leaf():
+def test_a_new_single_process_buffer_touches_no_leaf():
     before = resident()
     buffer = PrioritizedReplayBuffer(4_000_000, {"a": {"dtype": np.uint8}})
     buffer.add(a=np.arange(100))
@@ -65,8 +65,8 @@ def test_a_new_buffer_of_one_process_touches_no_leaf():
     assert grown < 8 * MIB, "the tree has 20 MiB"
 
 
-def test_stored_size_while_an_explorer_is_stopped_in_the_first_lap():
-    """Of its claim, the rows that are committed count."""
+def test_stored_size_counts_committed_rows_of_a_stopped_explorer():
+    """Within its claim, only the committed rows count."""
     buffer = MPReplayBuffer(2048, WIDE_ENV_DICT)  # 32 rows a claim
     seen = set()
     deadline = time.monotonic() + 60
@@ -85,8 +85,8 @@ def test_stored_size_while_an_explorer_is_stopped_in_the_first_lap():
     assert seen, "never stopped inside add()"
 
 
-def test_a_full_ring_in_the_first_lap():
-    """An explorer that is stopped with its last rows committed, and its claim open, is as good as done."""
+def test_a_ring_is_full_although_a_stopped_explorer_has_an_open_claim():
+    """The explorer has committed all rows of its claim."""
     buffer = MPReplayBuffer(2048, WIDE_ENV_DICT)
     rows = make_rows(0, 8, width=WIDE)
     rows["next_obs"] = rows["next_obs"][:, :2]
@@ -110,7 +110,7 @@ def test_a_full_ring_in_the_first_lap():
 
 
 @pytest.mark.slow
-def test_stored_size_after_a_death_looks_at_the_holes_only():
+def test_stored_size_after_a_death_inspects_only_the_holes():
     size = 2048
     buffer = MPReplayBuffer(size, WIDE_ENV_DICT)
     rows = make_rows(0, 16, width=WIDE)

@@ -33,7 +33,7 @@ def same_columns(shared, single) -> None:
 @EACH_PAIR
 @pytest.mark.parametrize("options", [*OPTIONS, {"stack_compress": ("obs", "next_obs"), "next_of": "obs"}])
 @pytest.mark.parametrize("steps_of", [None, 1, 3])
-def test_the_transitions_of_a_buffer_of_one_process(kind, of_one_process, options, steps_of):
+def test_transitions_equal_those_of_a_single_process_buffer(kind, of_one_process, options, steps_of):
     nstep = {"Nstep": {"size": steps_of, "next": "next_obs"}} if steps_of and "next_of" in options else {}
     fields = {**env_dict(), "next_obs": {"shape": 3}} if options.get("next_of") == ["obs"] and not nstep else env_dict()
     buffers = [each(20, fields, **options, **nstep) for each in (kind, of_one_process)]
@@ -57,7 +57,7 @@ def test_the_transitions_of_a_buffer_of_one_process(kind, of_one_process, option
 
 @pytest.mark.parametrize("option", ["next_of", "stack_compress"])
 @EACH
-def test_a_name_that_is_no_field(kind, option):
+def test_a_name_that_is_no_field_is_refused(kind, option):
     with pytest.raises(KeyError, match=f"{option}.*nothing"):
         kind(8, env_dict(), **{option: "nothing"})
 
@@ -67,7 +67,7 @@ def test_a_name_that_is_no_field(kind, option):
     ("wrong", "error"),
     [({"size": 0}, ValueError), ({"siz": 2}, TypeError), ({"size": 2, "next": "no"}, KeyError), (3, TypeError)],
 )
-def test_a_window_that_can_not_be(kind, wrong, error):
+def test_an_impossible_window_is_refused(kind, wrong, error):
     with pytest.raises(error, match="Nstep"):
         kind(8, FIELDS, Nstep=wrong)
 
@@ -75,7 +75,7 @@ def test_a_window_that_can_not_be(kind, wrong, error):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=9), max_size=5), st.integers(1, 5), st.booleans())
 @EACH
-def test_n_steps_as_the_model(kind, calls, size, ends):
+def test_n_step_rows_agree_with_the_model(kind, calls, size, ends):
     buffer, model = kind(100, FIELDS, Nstep=nstep(size)), Model(size, 0.5)
     first = 0
     for dones in calls:
@@ -88,7 +88,7 @@ def test_n_steps_as_the_model(kind, calls, size, ends):
     buffer.close()
 
 
-def test_priorities_of_the_first_step():
+def test_a_transition_has_the_priority_of_its_first_step():
     buffers = [kind(30, FIELDS, Nstep=nstep(3)) for kind in (MPPrioritizedReplayBuffer, PrioritizedReplayBuffer)]
     for buffer in buffers:
         buffer.add(**steps([0, 0, 0, 1]), priorities=[1.0, 5.0, 2.0, 3.0])
@@ -122,7 +122,7 @@ def found(buffer) -> list[tuple[float, float]]:
 
 @EACH
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_each_process_has_a_window_of_its_own(kind, method):
+def test_each_process_has_its_own_window(kind, method):
     buffer = kind(100, FIELDS, Nstep=nstep(3))
     play(buffer, 0, ends=False)  # two steps wait, here alone
     for first in (10, 20):
@@ -139,7 +139,7 @@ def fork_and_play(buffer, first):
     buffer.on_episode_end()
 
 
-def test_a_forked_childs_child_too():
+def test_a_grandchild_has_its_own_window():
     buffer = MPReplayBuffer(100, FIELDS, Nstep=nstep(3))
     play(buffer, 0, ends=False)
     answer_from(multiprocessing.get_context("fork"), fork_and_play, buffer, 10)
@@ -147,7 +147,7 @@ def test_a_forked_childs_child_too():
     buffer.close()
 
 
-def test_a_child_that_ends_takes_its_steps_with_it():
+def test_pending_steps_of_a_child_are_lost_when_it_ends():
     buffer = MPReplayBuffer(100, FIELDS, Nstep=nstep(3))
     answer_from(multiprocessing.get_context("fork"), play, buffer, 0, False)
     assert found(buffer) == transitions_of(0)[:2]
@@ -155,7 +155,7 @@ def test_a_child_that_ends_takes_its_steps_with_it():
 
 
 @EACH
-def test_whoever_attaches_begins_with_none(kind):
+def test_an_attached_buffer_begins_without_pending_steps(kind):
     buffer = kind(100, FIELDS, Nstep=nstep(3))
     play(buffer, 0, ends=False)
     for first, other in ((10, kind.attach(buffer.segment)), (20, pickle.loads(pickle.dumps(buffer)))):
@@ -173,7 +173,7 @@ def test_whoever_attaches_begins_with_none(kind):
     buffer.close()
 
 
-def test_clearing_concerns_ones_own_window():
+def test_clear_discards_only_the_callers_own_pending_steps():
     buffer = MPReplayBuffer(100, FIELDS, Nstep=nstep(3))
     other = MPReplayBuffer.attach(buffer.segment)
     play(buffer, 0, ends=False)
@@ -186,8 +186,8 @@ def test_clearing_concerns_ones_own_window():
     buffer.close()
 
 
-def test_a_thread_that_adds_while_its_process_forks():
-    """The window's lock may be held then: the child must not wait for it."""
+def test_a_fork_while_a_thread_adds_leaves_the_window_usable():
+    """The window's lock may be held at that moment; the child must not wait for it."""
     import threading
 
     buffer, stop = MPReplayBuffer(1000, FIELDS, Nstep=nstep(3)), threading.Event()

@@ -34,7 +34,7 @@ def train(buffer, first, steps):
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
 @pytest.mark.parametrize("steps", [0, 1, 9, 16, 17, 50])
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_goes_on_as_if_it_had_never_stopped(kind, steps, lock):
+def test_training_continues_as_if_never_interrupted(kind, steps, lock):
     buffer, resumed = kind(16, ENV_DICT, lock=lock, seed=3), kind(16, ENV_DICT, lock=lock)
     train(buffer, 1, steps)
     loaded(saved(buffer), resumed)
@@ -49,7 +49,7 @@ def test_training_goes_on_as_if_it_had_never_stopped(kind, steps, lock):
     resumed.close()
 
 
-def test_resuming_without_the_leaves_would_show():
+def test_resuming_without_the_leaves_is_detected():
     buffer, resumed = (MPPrioritizedReplayBuffer(16, ENV_DICT, seed=1) for _ in range(2))
     buffer.add(**make_rows(0, 16), priorities=np.arange(16) + 0.5)
     loaded(saved(buffer), resumed)
@@ -155,7 +155,7 @@ class WithHole(MPReplayBuffer):
         return slots[slots != 2]
 
 
-def test_transitions_close_a_hole():
+def test_a_hole_is_closed_by_saving_and_loading():
     buffer, resumed = WithHole(8, ENV_DICT), MPReplayBuffer(8, ENV_DICT)
     buffer.add(**make_rows(0, 12))  # slot 2 has transition 10
     loaded(saved(buffer), resumed)
@@ -189,7 +189,7 @@ def test_saving_while_another_process_adds_is_an_error(kind):
 
 
 @pytest.mark.parametrize(("adds", "error"), [(True, RuntimeError), (False, IndexError)])
-def test_saving_while_a_row_is_overwritten_says_what_changed(adds, error, monkeypatch):
+def test_saving_while_a_row_is_overwritten_reports_what_changed(adds, error, monkeypatch):
     buffer = MPReplayBuffer(8, ENV_DICT)
     buffer.add(**make_rows(0, 8))
 

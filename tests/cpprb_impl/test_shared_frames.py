@@ -76,8 +76,8 @@ def wanted(rows: dict, options: dict) -> dict:
 @pytest.mark.parametrize("ends", [True, False], ids=["ends reported", "ends forgotten"])
 @pytest.mark.parametrize("piece", [1, 7, 64])
 @pytest.mark.parametrize("capacity", [3, 20, 200])
-def test_rows_come_back(options: dict, kind: type, ends: bool, piece: int, capacity: int) -> None:
-    """cpprb's are silently wrong where on_episode_end was forgotten."""
+def test_rows_are_returned_unchanged(options: dict, kind: type, ends: bool, piece: int, capacity: int) -> None:
+    """cpprb's are silently wrong if on_episode_end was not called."""
     rows = wanted(joined(episode(0, 13), episode(50, 1), episode(90, 40), episode(150, 2), episode(200, 30)), options)
     buffer = kind(capacity, env_dict(), **options)
     add_all(buffer, rows, piece, ends)
@@ -91,7 +91,7 @@ def test_rows_come_back(options: dict, kind: type, ends: bool, piece: int, capac
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64, bool])
 @pytest.mark.parametrize("stack", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("frame", [(), (1,), (2, 3)])
-def test_every_element_size_and_stack(dtype: type, stack: int, frame: tuple) -> None:
+def test_every_element_size_and_stack_is_stored(dtype: type, stack: int, frame: tuple) -> None:
     parts = [episode(at, 9, dtype, frame, stack) for at in (0, 100)]
     rows = joined(*parts)
     for options in OPTIONS[:3]:
@@ -100,8 +100,8 @@ def test_every_element_size_and_stack(dtype: type, stack: int, frame: tuple) -> 
         same(buffer.get_all_transitions(), newest(wanted(rows, options), 11))
 
 
-def test_next_obs_that_does_not_continue_obs() -> None:
-    """Vectorised environments, say: neighbours in the buffer have nothing to do with each other."""
+def test_next_obs_need_not_continue_obs() -> None:
+    """For example in vectorised environments, where adjacent rows are unrelated."""
     random = np.random.default_rng(0)
     rows = {
         "obs": random.integers(0, 256, (50, *FRAME, STACK), dtype=np.uint8),
@@ -121,7 +121,7 @@ def test_next_obs_that_does_not_continue_obs() -> None:
     st.integers(1, 15),
     st.sampled_from(OPTIONS[:3]),
 )
-def test_any_history(history: list, capacity: int, options: dict) -> None:
+def test_any_history_equals_whole_storage(history: list, capacity: int, options: dict) -> None:
     random = np.random.default_rng(1)
     buffer = ReplayBuffer(capacity, env_dict(), **options)
     rows, first = wanted(episode(0, 1), options), 0
@@ -172,14 +172,14 @@ def test_frames_are_stored_once() -> None:
 
 
 def test_without_sharing_more_frames_are_stored() -> None:
-    """The control of the test above: episodes of one step share nothing but their own observation."""
+    """The control of the test above: episodes of one step share only their own observation."""
     buffer = ReplayBuffer(100, env_dict(), next_of="obs", stack_compress="obs")
     for at in range(100):
         buffer.add(**episode(2 * at, 1))
     assert buffer._get_frames("obs")[1] == 100 * (STACK + 1)
 
 
-def test_frames_and_first_frames_are_the_rows() -> None:
+def test_frames_and_first_frames_reconstruct_the_rows() -> None:
     buffer = ReplayBuffer(10, env_dict(), next_of="obs", stack_compress="obs")
     buffer.add(**joined(episode(0, 9), episode(40, 8)))
     first, next_first = buffer._get_frame_numbers("obs", 0, buffer.get_stored_size())
@@ -190,7 +190,7 @@ def test_frames_and_first_frames_are_the_rows() -> None:
         np.testing.assert_array_equal(np.moveaxis(frames[start[:, None] + np.arange(STACK)], 1, -1), held[name])
 
 
-def test_next_of_may_stand_in_env_dict_too() -> None:
+def test_next_of_may_also_be_in_env_dict() -> None:
     fields = {**env_dict(), "next_obs": {"shape": (*FRAME, STACK), "dtype": np.uint8}}
     buffer = ReplayBuffer(8, fields, next_of="obs")
     rows = episode(0, 8)
@@ -199,12 +199,12 @@ def test_next_of_may_stand_in_env_dict_too() -> None:
 
 
 @pytest.mark.parametrize("option", ["next_of", "stack_compress"])
-def test_a_name_that_is_no_field(option: str) -> None:
+def test_a_name_that_is_no_field_is_refused(option: str) -> None:
     with pytest.raises(KeyError, match=f"{option}.*nothing"):
         ReplayBuffer(8, env_dict(), **{option: "nothing"})
 
 
-def test_next_is_needed() -> None:
+def test_next_values_are_required() -> None:
     buffer = ReplayBuffer(8, env_dict(), next_of="obs")
     with pytest.raises(KeyError, match="next_obs"):
         buffer.add(obs=np.zeros((*FRAME, STACK)), act=0, done=False)

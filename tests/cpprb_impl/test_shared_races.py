@@ -35,8 +35,8 @@ def kind(request):
 @pytest.mark.usefixtures("threads_change_only_in_calls")
 @pytest.mark.parametrize("refilled", [False, True])
 @pytest.mark.parametrize(("size", "width"), [(4000, 1000), (1_700_000, 1)])
-def test_clearing_while_another_one_samples(kind, size, width, refilled):
-    """What could not be read is drawn from the rows that are there since; if there are none, the buffer is empty."""
+def test_a_buffer_may_be_cleared_while_another_learner_samples(kind, size, width, refilled):
+    """Rows that could not be read are replaced by rows added since. If there are none, the buffer is empty."""
     buffer = kind(size, {"a": {"dtype": np.int64, "shape": width}})
     rows = np.ones((size, width), dtype=np.int64)
     go, seen, deadline = threading.Event(), set(), time.monotonic() + 60
@@ -67,7 +67,7 @@ def test_clearing_while_another_one_samples(kind, size, width, refilled):
 
 @pytest.mark.slow
 def test_a_ring_of_one_row_is_never_empty(kind):
-    """Mostly its row is just being overwritten, by explorers that the system may have put to sleep."""
+    """Its row is usually being overwritten, by explorers that may have been descheduled."""
     buffer = kind(1, {"a": {"dtype": np.uint8, "shape": 60}})
     buffer.add(a=np.zeros(60))
     with explorers(add_bytes_for_ever, buffer, 4):
@@ -81,8 +81,8 @@ def test_a_ring_of_one_row_is_never_empty(kind):
 
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")
-def test_stored_size_while_more_rows_are_added_than_there_is_room_for(kind):
-    """The first ones are skipped: there are no rows in their slots yet."""
+def test_stored_size_is_right_while_more_rows_are_added_than_fit(kind):
+    """The first rows are skipped, so their slots are still empty."""
     size, width, pairs = 64, 200_000, []
     buffer = kind(size, {"a": {"dtype": np.int64, "shape": width}})
     adder = threading.Thread(target=buffer.add, kwargs={"a": np.ones((100, width), dtype=np.int64)})
@@ -97,8 +97,8 @@ def test_stored_size_while_more_rows_are_added_than_there_is_room_for(kind):
 
 
 @pytest.mark.slow
-def test_the_largest_priority_falls_no_lower_than_what_comes_meanwhile():
-    """An explorer finds it large enough; just then the learner lowers it, not knowing of the explorer's rows."""
+def test_the_largest_priority_does_not_fall_below_rows_added_meanwhile():
+    """An explorer reads it as large enough. Then the learner, which does not know the explorer's rows, lowers it."""
     buffer = MPPrioritizedReplayBuffer(4096, {"a": {}}, alpha=1.0, eps=0.0)
     turns = multiprocessing.get_context("fork").Array("q", 2, lock=False)
     parent = os.getpid()
@@ -131,8 +131,8 @@ def test_the_largest_priority_falls_no_lower_than_what_comes_meanwhile():
     assert lowest >= 8.99
 
 
-def test_who_was_stopped_before_clear_takes_nothing_from_what_is_stored_after_it():
-    """Its claim is of rows that are forgotten. Of rows this wide nearly every stop is inside add()."""
+def test_an_explorer_stopped_before_clear_removes_no_row_stored_after_it():
+    """Its claim covers cleared rows. With rows this wide, nearly every stop is inside add()."""
     buffer = MPReplayBuffer(300, WIDE_ENV_DICT)
     rows = make_rows(0, 1, width=WIDE)
     rows["next_obs"] = rows["next_obs"][:, :2]

@@ -15,8 +15,8 @@ WIDE = [4095, 4096, 4097, 8190, 8193, 8195, 12_292]  # a row of these is read in
 
 @pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("widths", [*itertools.permutations(NARROW, 2), *itertools.product(WIDE, WIDE)], ids=str)
-def test_values_of_any_number_of_bytes(kind, widths):
-    """Clean of misaligned words under `make sanitize`."""
+def test_values_of_any_number_of_bytes_are_stored(kind, widths):
+    """`make sanitize` detects misaligned words."""
     buffer = kind(5, {f"f{i}": {"dtype": np.uint8, "shape": width} for i, width in enumerate(widths)})
     rng = np.random.default_rng(0)
     rows = {f"f{i}": rng.integers(0, 256, (7, width), dtype=np.uint8) for i, width in enumerate(widths)}

@@ -106,7 +106,7 @@ FEW_CASES += [(kind, {**FEW["stacks and their next"], "compress": "lz4"}) for ki
 
 
 @pytest.mark.parametrize(("kind", "options"), FEW_CASES)
-def test_the_first_rows_may_be_of_few_environments(kind, options):
+def test_the_first_rows_may_belong_to_few_environments(kind, options):
     """There are then fewer rows than environments that could share frames."""
     buffer = kind(30, {"obs": {"shape": 4}, "id": {}}, n_envs=3, **options)
     for _ in range(2):
@@ -164,7 +164,7 @@ def test_copies_and_files_keep_the_pending_steps_of_each_environment(kind, nstep
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_clear_forgets_the_pending_steps(kind):
+def test_clear_discards_the_pending_steps(kind):
     buffer = make(kind)
     for ids, rows in calls(8):
         buffer.add(env_ids=ids, **rows)
@@ -199,8 +199,8 @@ def test_bad_env_ids_change_nothing(kind, nstep, env_ids, rows, error, words):
 @pytest.mark.parametrize("dtype", ["list", "uint8", "int64"])
 @pytest.mark.parametrize("mask", [[1, 0, 1], [0, 0, 0], [0, 1, 0, 1], [1, 1]], ids=str)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_mask_that_is_not_of_bools_is_refused(kind, mask, dtype, options):
-    """Its zeros and ones would otherwise be environments, whose rewards are summed."""
+def test_a_mask_of_other_than_bools_is_refused(kind, mask, dtype, options):
+    """Otherwise its zeros and ones would be environments, whose rewards are summed."""
     buffer = kind(24, {"rew": {}, "done": {}}, n_envs=len(mask), Nstep={"size": 2, "rew": "rew"}, **options)
     given = mask if dtype == "list" else np.array(mask, dtype)
     with pytest.raises(
@@ -227,7 +227,7 @@ def test_a_mask_that_is_not_of_bools_is_refused(kind, mask, dtype, options):
 )
 @pytest.mark.parametrize("kind", CLASSES)
 def test_numbers_may_repeat_an_environment(kind, n_envs, ids, options):
-    """Its rows are then in order of time."""
+    """Its rows are then in chronological order."""
     fields = {"env": {}, "rew": {}, "done": {}}
     buffer = kind(24, fields, n_envs=n_envs, Nstep={"size": 2, "rew": "rew", "gamma": 1.0}, **options)
     buffer.add(env_ids=ids, env=ids, rew=10.0 ** np.arange(len(ids)), done=np.zeros(len(ids)))
@@ -307,7 +307,7 @@ def test_files_keep_which_episodes_are_over():
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_bad_autoreset(kind):
+def test_bad_values_of_autoreset_are_refused(kind):
     with pytest.raises(ValueError, match="autoreset must be 'next_step' or None, got 'same_step'"):
         make(kind, autoreset="same_step")
     with pytest.raises(ValueError, match="autoreset needs a field that ends an episode"):

@@ -19,7 +19,7 @@ def prioritized():
     return buffer
 
 
-def test_a_random_state_goes_from_one_buffer_to_another():
+def test_a_random_state_can_be_copied_to_another_buffer():
     one, other = (ReplayBuffer(8, ENV_DICT, seed=seed) for seed in (1, 2))
     for buffer in (one, other):
         buffer.add(**make_rows(0, 8))
@@ -42,7 +42,7 @@ def test_a_random_state_goes_from_one_buffer_to_another():
         (7, TypeError),
     ],
 )
-def test_a_random_state_that_can_not_be(state, error):
+def test_an_invalid_random_state_is_refused(state, error):
     buffer = ReplayBuffer(8, ENV_DICT, seed=1)
     before = buffer._get_random()
     with pytest.raises(error):
@@ -69,7 +69,7 @@ def test_an_empty_buffer_begins_at_any_slot(kind, emptied, slot):
     assert set(buffer.sample(200)["act"].ravel()) == set(range(3, 11))
 
 
-def test_where_an_empty_buffer_can_not_begin(prioritized):
+def test_an_invalid_first_slot_is_refused(prioritized):
     with pytest.raises(ValueError, match="empty"):
         prioritized._begin_at(3)
     assert stored_numbers(prioritized) == [0, 1, 2, 3, 4]
@@ -80,7 +80,7 @@ def test_where_an_empty_buffer_can_not_begin(prioritized):
         prioritized._begin_at(-1)
 
 
-def test_leaves_go_out_and_in(prioritized):
+def test_leaves_can_be_exported_and_restored(prioritized):
     expected = (np.arange(1, 6) + 1e-4) ** 0.6
     assert prioritized._get_leaves(np.arange(5)).dtype == np.float32
     assert np.allclose(prioritized._get_leaves([4, 0, 0]), expected[[4, 0, 0]])
@@ -102,7 +102,7 @@ def test_leaves_go_out_and_in(prioritized):
         ([0, 1], None, (TypeError, ValueError)),
     ],
 )
-def test_leaves_that_can_not_be(prioritized, indexes, leaves, error):
+def test_invalid_leaves_are_refused(prioritized, indexes, leaves, error):
     before = prioritized._get_leaves(range(5))
     with pytest.raises(error):
         prioritized._set_leaves(indexes, leaves)
@@ -111,7 +111,7 @@ def test_leaves_that_can_not_be(prioritized, indexes, leaves, error):
         prioritized._get_leaves([5])
 
 
-def test_the_largest_priority(prioritized):
+def test_the_largest_priority_can_be_set(prioritized):
     prioritized._set_max_priority(0.5)
     assert prioritized.get_max_priority() == 0.5
     prioritized.add(**make_rows(5, 1))
@@ -122,7 +122,7 @@ def test_the_largest_priority(prioritized):
     assert prioritized.get_max_priority() == 0.5
 
 
-def test_rows_not_seen_yet_are_counted_and_left_alone():
+def test_rows_not_yet_seen_are_counted_and_not_changed():
     buffer = PrioritizedReplayBuffer(8, ENV_DICT, check_for_update=True, alpha=1.0, eps=0.0)
     buffer.add(**make_rows(0, 5))
     assert buffer._get_unseen() == 5
@@ -133,7 +133,7 @@ def test_rows_not_seen_yet_are_counted_and_left_alone():
     assert buffer._get_leaves(range(5)).tolist() == [7, 7, 7, 1, 1]
 
 
-def test_an_episode_goes_on():
+def test_the_length_of_an_episode_can_be_restored():
     buffer = ReplayBuffer(8, ENV_DICT)
     buffer._set_episode_len(4)
     buffer.add(**make_rows(0, 2))
@@ -162,8 +162,8 @@ def held(buffer):
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_exactly_the_slots_named_are_held(kind):
-    """Each change from each state, against the definition."""
+def test_exactly_the_named_slots_are_held(kind):
+    """Checks each change from each state against the definition."""
     for rows, next_index, stored in itertools.product((0, 3, 8, 13), range(8), range(9)):
         buffer = kind(8, ENV_DICT, seed=1)
         if rows:

@@ -63,14 +63,17 @@ def ran_during(counter: list[int], call, times: int) -> int:
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
 def test_other_threads_run_during_a_long_copy(kind: type, counter: list[int]) -> None:
-    """cpprb never gives the interpreter up."""
+    """cpprb never releases the GIL."""
     buffer = filled(kind)
     assert ran_during(counter, lambda: buffer.sample(LONG), 5) > 0
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_they_do_not_during_short_ones(kind: type, counter: list[int]) -> None:
-    """The control of the test above; and each time would cost the learner what the other thread keeps."""
+def test_other_threads_do_not_run_during_a_short_copy(kind: type, counter: list[int]) -> None:
+    """The control of the test above.
+
+    Each release of the GIL would cost the learner as long as the other thread runs.
+    """
     buffer = filled(kind)
     assert ran_during(counter, lambda: buffer.sample(SHORT), 300) == 0
 
@@ -182,13 +185,13 @@ sys.modules["slow"] = Slow()
 
 
 @pytest.mark.parametrize("script", [CLOSED_MEANWHILE, ENDING], ids=["closed meanwhile", "the interpreter's end"])
-def test_threads_that_wait_for_a_long_copy_find_it_gone(script: str) -> None:
+def test_threads_waiting_for_a_long_copy_may_find_the_buffer_closed(script: str) -> None:
     ended = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_fork_in_the_middle_of_one() -> None:
+def test_a_fork_during_a_long_copy_leaves_the_child_usable() -> None:
     buffer, stop = filled(ReplayBuffer), threading.Event()
 
     def sample() -> None:

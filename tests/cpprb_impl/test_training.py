@@ -61,7 +61,7 @@ class Recorder:
 
 
 @pytest.mark.parametrize("api", ["gymnasium", "gym"])
-def test_the_order_of_calls(api):
+def test_train_calls_its_functions_in_order(api):
     buffer = Recorder()
 
     def get_action(*args):
@@ -91,7 +91,7 @@ def test_the_order_of_calls(api):
 
 
 def test_rewards_are_summed_and_logged(caplog):
-    """cpprb's sum is the last reward."""
+    """cpprb logs only the last reward."""
     seen = []
     with caplog.at_level(logging.INFO, "cpprb_impl"):
         train(ReplayBuffer(9, FIELDS), Walk(), act, ones, max_steps=7, episode_callback=lambda *a: seen.append(a))
@@ -100,7 +100,7 @@ def test_rewards_are_summed_and_logged(caplog):
     assert len(lines) == 2 and lines[1].startswith("episode 1: 3 steps (6 in all), reward 15, ")
 
 
-def test_a_logger_of_the_caller(caplog):
+def test_the_logger_of_the_caller_is_used(caplog):
     with caplog.at_level(logging.INFO, "mine"):
         train(ReplayBuffer(9, FIELDS), Walk(), act, ones, max_steps=3, logger=logging.getLogger("mine"))
     assert [record.name for record in caplog.records] == ["mine"]
@@ -147,7 +147,7 @@ def test_the_callers_functions_replace_the_defaults():
 
 
 @pytest.mark.parametrize(("steps", "episodes", "done"), [(0, None, 0), (-1, None, 0), (5, 0, 0), (99, 2, 6), (5, 9, 5)])
-def test_where_it_ends(steps, episodes, done):
+def test_training_ends_at_the_limit_of_steps_or_episodes(steps, episodes, done):
     env = Walk()
     train(ReplayBuffer(9, FIELDS), env, act, ones, max_steps=steps, max_episodes=episodes)
     assert (env.steps, env.resets) == (done, -(-done // 3))
@@ -170,14 +170,14 @@ def test_bad_options_are_refused_before_the_first_step(options, error, says):
     assert env.resets == 0
 
 
-def test_the_largest_number_of_steps_is_taken():
+def test_training_accepts_the_largest_number_of_steps():
     env = Walk()
     train(ReplayBuffer(9, FIELDS), env, act, ones, max_steps=2**64 - 2, max_episodes=1)
     assert env.steps == 3
 
 
 @pytest.mark.parametrize(("name", "instead"), [("rew", "rew_sum"), ("done", "done_check"), ("next_obs", "obs_update")])
-def test_what_a_transition_lacks_is_named(name, instead):
+def test_a_field_missing_in_a_transition_is_named(name, instead):
     def after_step(obs, action, outcome, step, episode):
         row = {"obs": obs, "act": action, "rew": 1.0, "next_obs": outcome[0], "done": False}
         return {key: value for key, value in row.items() if key != name}
@@ -197,8 +197,8 @@ def test_a_step_of_another_length_is_an_error():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("summed", [True, False])
-def test_as_cpprb(summed):
-    """With Gym's old interface, the only one that cpprb 11.0.0's loop takes; its reward is the last step's alone."""
+def test_training_agrees_with_cpprb(summed):
+    """Uses Gym's old interface, the only one that cpprb 11.0.0 supports. Its reward is that of the last step."""
     cpprb = pytest.importorskip("cpprb")
     results = []
     for module in (cpprb, cpprb_impl):
@@ -234,7 +234,7 @@ def test_as_cpprb(summed):
     assert [call[:3] for call in ours] == [call[:3] for call in theirs]
 
 
-def test_a_real_environment():
+def test_training_runs_in_a_real_environment():
     env = gymnasium.make("CartPole-v1")
     env.action_space.seed(0)
     buffer = PrioritizedReplayBuffer(500, cpprb_impl.create_env_dict(env))

@@ -17,7 +17,7 @@ from .test_training import FIELDS, Walk, act, ones
 
 
 @pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
-def test_priorities_go_back(kind):
+def test_td_errors_become_priorities(kind):
     buffer = kind(9, FIELDS, alpha=1.0, eps=0.0, seed=1)
     # From the second step on the transition of obs 1 is worth nine of the others.
     train(buffer, Walk(), act, lambda sample, *_: 1.0 + 8 * (sample["obs"].ravel() == 1), max_steps=9, batch_size=200)
@@ -29,20 +29,20 @@ def test_priorities_go_back(kind):
 
 
 @pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
-def test_no_td_errors_for_a_prioritized_buffer(kind):
+def test_missing_td_errors_for_a_prioritized_buffer_are_refused(kind):
     buffer = kind(9, FIELDS)
     with pytest.raises(TypeError, match="update_policy"):
         train(buffer, Walk(), act, lambda *_: None, max_steps=3)
     buffer.close()
 
 
-def test_no_td_errors_for_others():
+def test_other_buffers_need_no_td_errors():
     train(ReplayBuffer(9, FIELDS), Walk(), act, lambda *_: None, max_steps=3)
 
 
 @pytest.mark.parametrize(("beta", "wanted"), [(0.7, [0.7] * 3), (lambda step: step / 10, [0, 0.1, 0.2]), (None, [])])
-def test_beta(beta, wanted):
-    """cpprb's is fixed."""
+def test_beta_can_be_chosen(beta, wanted):
+    """It is fixed in cpprb."""
     seen = []
 
     class Watched(PrioritizedReplayBuffer):
@@ -55,7 +55,7 @@ def test_beta(beta, wanted):
 
 
 @pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
-def test_shared_buffers(lock):
+def test_shared_buffers_can_be_trained_with(lock):
     """cpprb's train refuses its own MP buffers."""
     buffer = MPReplayBuffer(9, FIELDS, lock=lock)
     updates = []
@@ -65,8 +65,8 @@ def test_shared_buffers(lock):
     buffer.close()
 
 
-def test_nothing_is_sampled_before_something_is_stored():
-    """As with hindsight: the buffer gets its transitions, and needs a goal, when the episode ends."""
+def test_nothing_is_sampled_from_an_empty_buffer():
+    """Also with hindsight, where the buffer receives its transitions, and needs a goal, when the episode ends."""
 
     class Late(ReplayBuffer):
         waiting = ()
@@ -105,7 +105,7 @@ def hindsight(**options):
 
 @pytest.mark.parametrize("prioritized", [True, False])
 def test_hindsight_takes_its_goal_from_the_last_transition(prioritized):
-    """cpprb's train can't be used with HER."""
+    """cpprb's train does not support HER."""
     buffer, updates = hindsight(prioritized=prioritized), []
 
     def update(sample, step, episode):
@@ -119,7 +119,7 @@ def test_hindsight_takes_its_goal_from_the_last_transition(prioritized):
     assert rows["rew"].ravel().tolist() == [-1, -1, 0, -1, -1, 0, -1, -1, -1, 0]
 
 
-def test_hindsight_without_a_goal():
+def test_hindsight_without_a_goal_is_refused():
     with pytest.raises(KeyError, match=r"goal.*end_episode"):
         train(hindsight(), Walk(), act, ones, max_steps=5)
     buffer = hindsight()
@@ -134,7 +134,7 @@ def test_beta_needs_priorities_of_hindsight_too():
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_nstep(kind):
+def test_n_step_buffers_can_be_trained_with(kind):
     buffer, updates = kind(99, FIELDS, Nstep={"size": 2, "rew": "rew", "gamma": 1.0, "next": "next_obs"}), []
 
     def update(sample, step, episode):

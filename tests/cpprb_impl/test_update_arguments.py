@@ -43,7 +43,7 @@ def ours(request):
 
 
 @pytest.mark.parametrize("dtype", WHOLE)
-def test_indexes_of_any_type(dtype, ours):
+def test_indexes_of_any_type_are_accepted(dtype, ours):
     for buffer in (filled(cpprb), ours):
         buffer.update_priorities(np.arange(128, dtype=dtype)[100:], np.full(28, 4.0))
         of = weights(buffer)
@@ -51,15 +51,15 @@ def test_indexes_of_any_type(dtype, ours):
 
 
 @pytest.mark.parametrize("dtype", ["q", ">i8", ">f4"])
-def test_indexes_that_are_not_in_order_in_memory(dtype, ours):
+def test_non_contiguous_indexes_are_accepted(dtype, ours):
     ours.update_priorities(np.arange(128).astype(dtype)[::2], np.full(64, 4.0))
     of = weights(ours)
     assert of[0] == of[126] == of[1] / 4
 
 
 @pytest.mark.parametrize("index", [1.5, np.nan, np.inf, -np.inf])
-def test_indexes_that_are_no_whole_numbers(index, ours):
-    """cpprb cuts them, so that 1.5 is row 1; beyond the rows it overwrites memory."""
+def test_fractional_indexes_are_refused(index, ours):
+    """cpprb truncates them, so that 1.5 is row 1. Beyond the rows, it overwrites memory."""
     for indexes in ([0, index], np.array([0, index], object)):
         with pytest.raises(ValueError, match=r"indexes\[1\] must be a whole number, got "):
             ours.update_priorities(indexes, [4.0, 4.0])
@@ -67,8 +67,8 @@ def test_indexes_that_are_no_whole_numbers(index, ours):
 
 
 @pytest.mark.parametrize("index", [128, -1, 2**63, 2**64, -(2**63) - 2048, 10**30, 2.0**63, -1e30])
-def test_indexes_of_no_transition(index, ours):
-    """However large: not an OverflowError, and none that is called by another number."""
+def test_indexes_without_a_transition_are_refused(index, ours):
+    """However large: neither an OverflowError, nor another number in the message."""
     for indexes in ([0, index], np.array([0, index]), np.array([0, index], object)):
         with pytest.raises(IndexError, match=rf"indexes\[1\] is {int(index)}, where no transition is stored"):
             ours.update_priorities(indexes, [4.0, 4.0])
@@ -92,14 +92,14 @@ MASKS = {
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("method", ["get", "update_priorities"])
-def test_masks_are_no_indexes(method, mask, ours):
+def test_masks_are_refused_as_indexes(method, mask, ours):
     """cpprb reads them as the numbers 0 and 1."""
     with pytest.raises(TypeError, match=r"(?s)indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
         getattr(ours, method)(mask, *[np.full(np.size(mask), 4.0)] * (method == "update_priorities"))
     assert ours.get_max_priority() == 1.0
 
 
-def test_masks_are_no_indexes_in_uniform_buffers_or_in_hindsight():
+def test_masks_are_refused_as_indexes_in_uniform_and_hindsight_buffers():
     for kind, options in (("ReplayBuffer", {}), ("MPReplayBuffer", {}), ("ReplayBuffer", {"n_envs": 2})):
         buffer = filled(cpprb_impl, kind, **options)
         with pytest.raises(TypeError, match="flatnonzero"):
@@ -112,28 +112,28 @@ def test_masks_are_no_indexes_in_uniform_buffers_or_in_hindsight():
 
 @pytest.mark.parametrize("priority", SCALARS.values(), ids=SCALARS)
 def test_a_scalar_is_the_priority_of_each_index(priority, ours):
-    """cpprb gives it to the first, and reads what lies behind it in memory for the others."""
+    """cpprb assigns it to the first index, and reads beyond it in memory for the others."""
     ours.update_priorities(np.arange(100, 128), priority)
     of = weights(ours)
     assert ours.get_max_priority() == float(np.asarray(priority))
     assert of[100] == of[127] == pytest.approx(of[0] / ours.get_max_priority())
 
 
-def test_a_scalar_for_one_index_and_for_none(ours):
+def test_a_scalar_is_accepted_for_one_index_and_for_none(ours):
     for buffer in (filled(cpprb), ours):
         buffer.update_priorities(np.int64(5), 3.0)
         assert weights(buffer)[5] == pytest.approx(1 / 3)
     ours.update_priorities([], 3.0)
 
 
-def test_one_value_in_an_array_is_no_scalar(ours):
-    """A learner whose errors lost their rows on the way should hear of it."""
+def test_an_array_of_one_value_is_no_scalar(ours):
+    """A learner that lost the errors of its rows should get an error."""
     with pytest.raises(ValueError, match="priorities must have one value per index, got 1 values for 2 indexes"):
         ours.update_priorities([0, 1], np.array([2.0]))
 
 
 @pytest.mark.parametrize("priority", [-1.0, np.nan, np.array(np.inf)])
-def test_a_bad_scalar(priority, ours):
+def test_a_bad_scalar_is_refused(priority, ours):
     with pytest.raises(ValueError, match="must be finite and not negative"):
         ours.update_priorities([0, 1], priority)
     assert len(set(weights(ours).values())) == 1
@@ -146,8 +146,8 @@ NO_NUMBERS = {
 
 
 @pytest.mark.parametrize(("error", "value"), [(error, each) for error, all_of in NO_NUMBERS.items() for each in all_of])
-def test_what_is_no_number(error, value, ours):
-    """NumPy would make one of it, and so does cpprb, but for complex numbers."""
+def test_values_that_are_no_numbers_are_refused(error, value, ours):
+    """NumPy, and therefore cpprb, would convert all but complex numbers."""
     for call in (
         lambda: ours.add(x=1.0, priorities=value),
         lambda: ours.update_priorities([1], value),
@@ -174,7 +174,7 @@ def test_masked_priorities_are_refused_by_laber(kind):
 
 
 @pytest.mark.parametrize("value", [2**70, np.float32(2), np.ma.array([2.0]), np.array([2.0], object), [True], 2, True])
-def test_what_is_a_number(value, ours):
+def test_numbers_of_any_type_are_accepted(value, ours):
     ours.update_priorities([1], value)
     assert ours.get_max_priority() == np.asarray(value, np.float64)
 
@@ -189,8 +189,8 @@ class Agent:
         return 1.0, 0.0, True, {}
 
 
-def test_training_with_one_error_for_all():
-    """cpprb's own tests train so; it reads beyond the error, so that only ours is run here."""
+def test_training_with_one_error_for_all_rows_is_supported():
+    """cpprb's own tests train this way. It reads beyond the error, so only ours is run here."""
     fields = {name: {} for name in ("obs", "act", "rew", "next_obs", "done")}
     buffer = cpprb_impl.PrioritizedReplayBuffer(8, fields)
     cpprb_impl.train(buffer, Agent(), lambda *_: 1.0, lambda *_: 0.5, max_steps=20, batch_size=4)

@@ -81,7 +81,7 @@ def wait_until_gone(segment: str) -> None:
     wait_until(lambda: not names_of(segment) and not shells_of(segment), seconds=10)
 
 
-def test_killed():
+def test_the_name_is_removed_after_the_maker_is_killed():
     with started(MAKE + "c = MPReplayBuffer(100, {'x': {}}); print(flush=True); import time; time.sleep(600)") as (
         owner,
         line,
@@ -95,7 +95,7 @@ def test_killed():
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_killed_while_explorers_live_on(method, tmp_path):
+def test_the_name_is_removed_after_a_kill_while_explorers_live_on(method, tmp_path):
     stop = tmp_path / "stop"
     code = f"""
         import multiprocessing, time
@@ -129,7 +129,7 @@ def test_killed_while_explorers_live_on(method, tmp_path):
         "import os; os.abort()",
     ],
 )
-def test_ended(ending):
+def test_the_name_is_removed_when_the_maker_ends(ending):
     with started(MAKE + ending) as (owner, line):
         segment = line()
         owner.wait(60)
@@ -137,8 +137,8 @@ def test_ended(ending):
 
 
 @pytest.mark.parametrize("ending", ["sys.exit(1)", "os._exit(0)", "os.kill(os.getpid(), 9)"])
-def test_made_in_a_child_that_ends(ending):
-    """Each process that makes segments is watched, and takes only its own with it."""
+def test_a_child_that_ends_removes_only_its_own_segments(ending):
+    """Each process that makes segments has a watchdog."""
     code = f"""
         import multiprocessing, os, sys
         from cpprb_impl import MPReplayBuffer
@@ -162,7 +162,7 @@ def test_made_in_a_child_that_ends(ending):
         assert len(names_of(of_parent)) == 1
 
 
-def test_fails_in_the_constructor():
+def test_the_name_is_removed_after_the_constructor_fails():
     code = MAKE + "import warnings; warnings.simplefilter('ignore'); MPReplayBuffer(1 << 50, {'x': {}})"
     with started("try:\n    " + code.replace("\n", "\n    ") + "\nexcept OSError:\n    print('full')") as (owner, line):
         segment = line()
@@ -185,7 +185,7 @@ def test_ctrl_c_reaches_only_the_maker():
         wait_until_gone(segment)
 
 
-def test_is_no_child_and_holds_nothing_open():
+def test_the_watchdog_is_no_child_and_holds_no_file_open():
     code = """
         import os
         held = os.open("/etc/passwd", os.O_RDONLY)
@@ -214,8 +214,8 @@ except ChildProcessError:
 
 
 @pytest.mark.parametrize("adopts", ["no", "subreaper", "PID 1"])
-def test_is_no_child_where_orphans_are_given_to_the_maker(adopts):
-    """A supervisor would find it with `os.waitpid(-1)`. The control: a maker that no orphans are given to."""
+def test_the_watchdog_is_no_child_of_a_maker_that_adopts_orphans(adopts):
+    """A supervisor would get it from `os.waitpid(-1)`. The control: a maker that adopts no orphans."""
     namespace = NEW_NAMESPACE if adopts == "PID 1" else []
     if namespace and subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no PID namespace can be made here")
@@ -227,7 +227,7 @@ def test_is_no_child_where_orphans_are_given_to_the_maker(adopts):
     assert not names_of(segment)
 
 
-def test_another_one_when_it_was_killed():
+def test_a_killed_watchdog_is_replaced():
     buffer = MPReplayBuffer(4, {"x": {}})
     (first,) = shells_of(buffer.segment)
     os.kill(first, signal.SIGKILL)
@@ -247,7 +247,7 @@ def kill_shells():
     wait_until(lambda: not shells_of(prefix))
 
 
-def test_where_there_is_no_shell(monkeypatch):
+def test_a_buffer_works_without_a_shell(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(watchdog, "SHELL", "/no/shell")
         watchdog._close_pipe()
@@ -258,7 +258,7 @@ def test_where_there_is_no_shell(monkeypatch):
         buffer.close()
 
 
-def test_what_a_process_that_closed_the_pipe_has_goes_with_it_all_the_same():
+def test_the_name_is_removed_even_if_the_maker_closed_the_pipe():
     with started(MAKE + "import os, time; os.closerange(3, 4096); print('closed', flush=True); time.sleep(600)") as (
         owner,
         line,
@@ -272,7 +272,7 @@ def test_what_a_process_that_closed_the_pipe_has_goes_with_it_all_the_same():
         wait_until_gone(segment)
 
 
-def test_a_shell_that_starts_a_program_is_one_shell():
+def test_a_shell_and_its_child_count_as_one_shell():
     segment = "/cpprb_impl-0-test-0"  # of no process
     code = "exec 3<&0; ( read -r line <&3; : ) & echo started; wait"  # a child with the shell's own command line
     shell = subprocess.Popen(
@@ -285,7 +285,7 @@ def test_a_shell_that_starts_a_program_is_one_shell():
 
 
 def test_other_code_may_close_the_pipe_and_take_its_number(tmp_path):
-    """As os.closerange() in a daemon does: the next buffer has a shell again, and the other file stays open."""
+    """As os.closerange() in a daemon does: the next buffer starts a new shell, and the other file remains open."""
     MPReplayBuffer(4, {"x": {}}).close()
     number = watchdog._pipe[0]
     with (tmp_path / "other").open("wb") as other:

@@ -45,7 +45,7 @@ def weights(priorities, drawn, normalize):
     return every[drawn] / {"buffer": every.max(), "batch": every[drawn].max(initial=0), None: 1}[normalize]
 
 
-def test_every_class_with_priorities_is_a_member():
+def test_every_class_with_priorities_is_tested():
     named = {name for name in cpprb_impl.__all__ if hasattr(getattr(cpprb_impl, name), "update_priorities")}
     assert named == {name for name in MEMBERS if inspect.isclass(getattr(cpprb_impl, name))}
 
