@@ -101,11 +101,11 @@ def found(module: str) -> bool:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_a_page_names_exists(name):
+def test_paths_and_names_on_pages_exist(name):
     assert missing((ROOT / name).read_text(encoding="utf-8"), page=True) == []
 
 
-def test_what_sources_and_comments_name_exists():
+def test_paths_and_names_in_sources_and_comments_exist():
     left_out = ("tests/test_documents.py", "tests/suites/added/")  # a suite that a test copies to suites/
     sources = [name for name in SOURCES if not name.startswith(left_out)]
     text = {name: (ROOT / name).read_text(encoding="utf-8") for name in sources}
@@ -135,11 +135,11 @@ def test_each_step_of_the_protocol_is_a_failpoint_and_each_failpoint_is_explaine
         ("python -m no_such_room.x; python -m suites.run", []),
     ],
 )
-def test_a_name_of_nothing_is_noticed(text, wrong):
+def test_a_name_of_something_missing_is_detected(text, wrong):
     assert missing(text, page=True) == wrong
 
 
-def test_the_numbers_of_libraries_and_peers_are_those_of_the_registry():
+def test_the_numbers_of_libraries_and_peers_match_the_registry():
     libraries = {registry.family(name).removesuffix("-style") for name in registry.every()} - {"cpprb_impl"}
     readme = (ROOT / "README.md").read_text().lower()
     assert f"{len(libraries)} libraries" in readme

@@ -48,19 +48,19 @@ def make(*words: str, built: Sequence[str] = BUILT) -> subprocess.CompletedProce
 
 
 @pytest.mark.parametrize(("target", "name"), TAKEN)
-def test_a_target_takes_what_its_help_names(target, name):
+def test_a_target_accepts_the_variables_in_its_help(target, name):
     done = make(target, f"{name}={VALUES.get(name, '1')}")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("file", "line"), CALLS)
-def test_ci_calls_targets_with_what_they_take(file, line):
+def test_ci_passes_only_accepted_variables_to_targets(file, line):
     words = shlex.split(line, comments=True)[1:]
     done = make(*words)
     assert done.returncode == 0, f"{file}: {line}: {done.stderr}"
 
 
-def test_the_nightly_checks_take_what_they_are_given():
+def test_the_nightly_checks_pass_only_accepted_variables():
     text = (ROOT / ".github/workflows/nightly.yml").read_text(encoding="utf-8")
     targets = re.findall(r"^ {10}- (.*)$", text.partition("target:")[2].partition("runs-on")[0], re.MULTILINE)
     assert len(targets) == 9
@@ -98,7 +98,7 @@ def test_the_nightly_checks_take_what_they_are_given():
         (["gate", "BASE=HEAD", "GATE_MINUTES=-1"], "GATE_MINUTES must be a number, at least 0.1, got '-1'"),
     ],
 )
-def test_anything_else_is_refused(words, said):
+def test_other_variables_are_refused(words, said):
     done = make(*words)
     assert done.returncode == 2 and said in done.stderr and not done.stdout
 
@@ -161,7 +161,7 @@ def test_bench_knows_the_profiles_of_the_suites():
     [("cpprb_impl,cpprb,rllib", False), ("all", True), ("cpprb_impl[TorchRL]", True), ("cpprb_impl[SB3]", True)],
 )
 def test_our_buffer_is_built_for_pytorch_only_if_a_launch_imports_both(peers, is_built):
-    """PEERS=cpprb_impl installed 6.7 GB of PyTorch, and then failed, since our buffer was not built there."""
+    """PEERS=cpprb_impl installed 6.7 GB of PyTorch, and then failed because our buffer was not built for it."""
     done = make("--always-make", f"PEERS={peers}", "bench", built=())
     assert done.returncode == 0, done.stderr
     assert ("building cpprb_impl for PyTorch" in done.stdout) == is_built

@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 PAGE = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
 
 
-def test_the_version_is_that_of_the_package():
+def test_the_version_matches_the_package():
     assert cpprb_impl.__version__ == PROJECT["version"] == metadata("cpprb-impl")["Version"]
 
 
@@ -26,12 +26,12 @@ def test_the_changelog_has_the_version():
     assert f"## {PROJECT['version']}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_any_other_missing_name_is_an_error():
+def test_another_missing_name_is_an_error():
     with pytest.raises(AttributeError, match="__versions__"):
         _ = cpprb_impl.__versions__
 
 
-def test_the_pythons_named_are_those_that_are_tested_and_have_wheels():
+def test_the_named_pythons_are_tested_and_have_wheels():
     named = [line.split(" :: ")[-1] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.", line)]
     tested, built = ((ROOT / ".ci" / script).read_text(encoding="utf-8") for script in ("pythons", "wheels"))
     assert f"${{*:-{' '.join(named)}}}" in tested

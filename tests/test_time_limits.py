@@ -44,13 +44,13 @@ def run(tmp_path: Path, code: str, *options: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("fault", ["takes over the signal", "swallows every exception"])
-def test_the_limit_of_a_test_needs_no_signal(tmp_path, fault):
+def test_the_time_limit_of_a_test_needs_no_signal(tmp_path, fault):
     done = run(tmp_path, HANGING[fault], "--timeout=1")
     said = done.stdout + done.stderr
     assert done.returncode == 1 and "Timeout" in said and "test_that_hangs" in said
 
 
-def test_a_worker_says_which_test_took_too_long(tmp_path):
+def test_a_worker_names_the_test_that_took_too_long(tmp_path):
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
     done = run(tmp_path, HANGING["takes over the signal"], "--timeout=1", "--numprocesses=1", "--max-worker-restart=0")
     assert done.returncode == 1 and "in test_that_hangs" in done.stderr
@@ -65,7 +65,7 @@ def test_the_last_resort_needs_neither_a_signal_nor_the_lock(tmp_path, fault):
 
 
 @pytest.mark.parametrize("target", ["test", "test-integrations"])
-def test_what_make_runs_has_the_last_resort(target):
+def test_tests_run_by_make_have_the_last_resort(target):
     done = subprocess.run(
         ["make", "--dry-run", "--assume-old=.venv/.built", "--assume-old=.peers/torch/.built", target],
         cwd=ROOT,

@@ -29,7 +29,7 @@ def test_the_example_makes_a_cluster_of_one_host():
     assert "failed" not in done.stdout + done.stderr  # Ray says so of calls that run when their actor is killed
 
 
-def test_the_page_has_the_bytes_of_rows(monkeypatch):
+def test_the_page_states_the_bytes_per_row(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
     fields = importlib.import_module("apex").FIELDS.values()
     example = sum(np.dtype(each.get("dtype", "f4")).itemsize * each.get("shape", 1) for each in fields)
@@ -60,7 +60,7 @@ def wait_for_explorers(lan: Lan, hosts: range | list[int], program: subprocess.P
 
 @pytest.mark.slow
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_the_example_goes_on_when_a_host_loses_power():
+def test_the_example_continues_when_a_host_loses_power():
     with Lan(3) as lan:
         ray_cluster.start(lan)
         # Only the first host has the files: each host has a folder of its own for temporary files.

@@ -46,7 +46,7 @@ class Program:
 
 
 @needs_hosts
-def test_it_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
+def test_a_training_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
     folder = tmp_path / "run"
     run = Program(
         *ENDLESS, "--hosts=3", "--seconds=300", "--folder", folder, "--lose-host=30", "--checkpoint-seconds=5"
@@ -109,6 +109,6 @@ def test_a_training_that_cannot_begin_is_refused_before_hosts_are_made(arguments
     assert status == 2 and problem in said and "starting Ray" not in said, said
 
 
-def test_a_cluster_that_is_not_there_is_named(tmp_path):
+def test_a_missing_cluster_is_named(tmp_path):
     status, said = Program("--address=127.0.0.1:6398", "--folder", tmp_path / "run").ends()
     assert status == 2 and "127.0.0.1:6398" in said and "Traceback" not in said, said

@@ -44,7 +44,7 @@ def test_priorities_are_double_q_errors(learner):
     assert learner.step(batch) == pytest.approx(np.abs(expected), rel=1e-4, abs=1e-5)
 
 
-def test_an_importance_weight_of_zero_teaches_nothing(learner):
+def test_a_row_with_an_importance_weight_of_0_has_no_gradient(learner):
     batch = a_batch(np.random.default_rng(0))
     batch["weights"][:] = 0
     before = flat_weights(learner.network)
@@ -55,7 +55,7 @@ def test_an_importance_weight_of_zero_teaches_nothing(learner):
     assert not np.array_equal(before, flat_weights(learner.network))
 
 
-def test_the_target_network_follows_every_so_many_steps(learner):
+def test_the_target_network_is_updated_at_its_interval(learner):
     random = np.random.default_rng(0)
     followed = []
     for _ in range(6):
@@ -71,7 +71,7 @@ def test_dueling_advantages_have_mean_zero():
     assert network.values(obs).mean(axis=1) == pytest.approx(value.ravel(), abs=1e-6)
 
 
-def test_weights_survive_the_flat_copy():
+def test_weights_survive_the_copy_as_a_flat_array():
     one, other = (Network((4,), ACTIONS, 16) for _ in range(2))
     set_weights(other, flat_weights(one))
     obs = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)

@@ -52,7 +52,7 @@ def test_an_evaluator_that_is_killed_while_it_reports_does_not_block_the_next():
     ("count", "shown"),
     [(0, "0"), (999.6, "1.00k"), (1_234, "1.23k"), (99_960, "100k"), (999_499, "999k"), (4.567e6, "4.57M")],
 )
-def test_counts_are_short(count, shown):
+def test_counts_are_abbreviated(count, shown):
     assert short(count) == shown
 
 

@@ -86,7 +86,7 @@ def checkpoints(folder: Path) -> list[Path]:
     return [each for each in folder.glob("checkpoint-*") if (each / "next_sample.json").exists()]
 
 
-def test_it_learns_a_little_and_ends_clean(tmp_path):
+def test_a_training_learns_a_little_and_ends_cleanly(tmp_path):
     run = Training("--target=30", "--minutes=2", "--folder", tmp_path / "run", "--explorers=2", "--episodes=5")
     status, said = run.ends()
     assert status == 0 and "solved after" in said and " (target 30)" in said and "RESUME" not in said
@@ -94,7 +94,7 @@ def test_it_learns_a_little_and_ends_clean(tmp_path):
     assert list((tmp_path / "run").glob("events.out.tfevents.*")) and checkpoints(tmp_path / "run")
 
 
-def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
+def test_an_explorer_killed_ten_times_is_restarted(tmp_path):
     run = Training(*ENDLESS, "--minutes=10", "--folder", tmp_path / "run", "--explorers=2")
     run.wait_for(lambda: len(run.children) >= 4, "no process was started")
     for _ in range(10):
@@ -108,7 +108,7 @@ def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
     assert status == 130 and "RESUME=" in said and "10 restarts" in said
 
 
-def test_at_its_end_it_says_what_was_missing_and_how_to_go_on(tmp_path):
+def test_the_last_message_says_what_was_missing_and_how_to_resume(tmp_path):
     folder = tmp_path / "run"
     run = Training("--target=1e9", "--seconds=20", "--checkpoint-seconds=5", "--folder", folder, "--explorers=1")
     run.wait_for(lambda: len(run.children) == 3, "no process was started")
@@ -133,8 +133,8 @@ def test_an_evaluator_that_cannot_run_ends_the_training(tmp_path):
 
 
 @pytest.mark.parametrize("peer", ["cpprb_impl[lock=none]", "cpprb[queue]"])
-def test_it_ends_clean_while_it_waits_for_rows(peer, tmp_path):
-    """The queue would be full if the learner read it only to sample: no explorer would add more, nor end."""
+def test_a_training_ends_cleanly_while_it_waits_for_rows(peer, tmp_path):
+    """If the learner read the queue only to sample, the queue would fill and no explorer could add or end."""
     arguments = (*ENDLESS, "--least-rows=1000000000", "--buffer", peer, "--folder", tmp_path / "run", "--explorers=2")
     run = Training(*arguments)
     lines = iter(run.process.stdout.readline, "")
@@ -186,8 +186,8 @@ def test_a_killed_learner_is_resumed_with_the_same_next_sample(tmp_path):
     assert resumed.ends()[0] == 130
 
 
-def test_another_next_sample_would_be_noticed(tmp_path):
-    """The negative control: the sample that is stored with the checkpoint is not the one that follows it."""
+def test_a_different_next_sample_is_detected(tmp_path):
+    """The negative control: the sample stored with the checkpoint is not the one that follows it."""
     folder = tmp_path / "run"
     run = Training(*ENDLESS, "--minutes=10", "--folder", folder, "--explorers=2", "--checkpoint-seconds=2")
     run.wait_for(lambda: checkpoints(folder), "no checkpoint")
@@ -259,7 +259,7 @@ def test_a_folder_without_a_checkpoint_cannot_be_resumed(tmp_path):
     assert status == 2 and "contains no checkpoint" in said and "Traceback" not in said
 
 
-def test_a_stopped_explorer_does_not_lose_the_training(tmp_path):
+def test_a_training_survives_a_stopped_explorer(tmp_path):
     folder = tmp_path / "run"
     run = Training(*ENDLESS, "--folder", folder, "--explorers=2", "--checkpoint-seconds=1e9", "--evaluate-every=0")
     lines = iter(run.process.stdout.readline, "")
@@ -281,8 +281,8 @@ def test_stopped_processes_end_with_a_killed_supervisor(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_at_any_time_ends_it_without_a_traceback(number, tmp_path):
-    """During imports, and while the processes start. It reaches all of them, as Ctrl-C does."""
+def test_a_signal_at_any_time_ends_a_training_without_a_traceback(number, tmp_path):
+    """During imports and while processes start. As with Ctrl-C, every process receives it."""
     for seconds in (0.0, 1.0, 2.0, 3.0):
         run = Training(*ENDLESS, "--folder", tmp_path / f"{seconds}", "--explorers=8")
         run.wait_for(lambda run=run: handles_sigterm(run.process.pid), "it did not start")

@@ -112,7 +112,7 @@ def bytes_of(quantity: str) -> int:
     return int(quantity.removesuffix("Gi")) << 30
 
 
-def test_shared_memory_in_kubernetes_has_room_and_is_within_the_memory_limit():
+def test_shared_memory_in_kubernetes_is_large_enough_and_within_the_memory_limit():
     for name, group in groups():
         pod = group["template"]["spec"]
         ((container,), (volume,)) = pod["containers"], pod["volumes"]
@@ -152,7 +152,7 @@ def test_rays_commands_and_their_options_exist():
     assert [(line, wrong) for line in lines if (wrong := unknown(line))] == []
 
 
-def test_a_command_or_option_that_does_not_exist_is_noticed():
+def test_an_unknown_command_or_option_is_detected():
     assert unknown("ray begin deploy/aws.yaml") == ["begin"]
     assert unknown("ray start --head --object-store=1 --port=6379") == ["--object-store=1"]
 
@@ -164,7 +164,7 @@ def pins(text: str) -> set[tuple[str, str]]:
     return {*re.findall(r"([\w-]+)(?:\[[\w,]+\])?==([\d.]+)", text), *images, *versions}
 
 
-def test_versions_are_those_that_the_project_pins():
+def test_versions_match_the_pins_of_the_project():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for file in [*DEPLOY.iterdir(), ROOT / "docs/clusters.md"]:
         found = pins(file.read_text(encoding="utf-8"))
@@ -172,13 +172,13 @@ def test_versions_are_those_that_the_project_pins():
         assert found <= pins(project), file.name
 
 
-def test_another_version_of_ray_is_noticed():
+def test_another_version_of_ray_is_detected():
     project = pins((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     for text in ('"ray[default]==2.1.0"', "FROM rayproject/ray:2.1.0-py311", 'rayVersion: "2.1.0"'):
         assert pins(text) == {("ray", "2.1.0")} and not pins(text) <= project
 
 
-def test_extras_exist():
+def test_extras_in_deploy_files_exist():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for file in DEPLOY.iterdir():
         for extra in re.findall(r"replaybench\[(\w+)\]", file.read_text()):
@@ -201,7 +201,7 @@ def packing() -> str:
 
 
 @pytest.mark.slow
-def test_what_is_copied_to_the_hosts_can_be_installed(tmp_path):
+def test_the_files_copied_to_hosts_can_be_installed(tmp_path):
     if subprocess.run(["git", "rev-parse"], cwd=ROOT, capture_output=True).returncode:
         pytest.skip("no git checkout")
     folder = tmp_path / "cluster"

@@ -46,13 +46,13 @@ class KeepsOneRow(ReplayBuffer):
 
 
 @pytest.mark.parametrize("broken", [LeavesARow, KeepsOneRow])
-def test_the_oracle_sees_a_buffer_that_is_wrong(broken):
+def test_the_oracle_detects_a_wrong_buffer(broken):
     with pytest.raises(AssertionError, match=r"changed|stored"):
         for seed in range(200):
             add_case.run(random.Random(seed), plain=broken)
 
 
-def test_a_fuzzer_s_bytes_make_cases_too():
+def test_bytes_of_a_fuzzer_yield_cases():
     rng = random.Random(0)
     for size in [0, 1, 10, 100, 1000]:
         for _ in range(20):
@@ -60,7 +60,7 @@ def test_a_fuzzer_s_bytes_make_cases_too():
 
 
 @pytest.mark.parametrize("value", [2**54 + 2**30 + 1, -(2**54) - 2**30 - 1, 2**53 + 1, 2**62 + 2**38 + 1])
-def test_a_python_int_is_rounded_to_float32_as_numpy_does_it(value):
+def test_a_python_int_is_rounded_to_float32_as_by_numpy(value):
     buffer = ReplayBuffer(2, {"x": {}})
     buffer.add(x=value)
     buffer.add(x=[value])

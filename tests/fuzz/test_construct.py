@@ -38,13 +38,13 @@ class HalfAFile(ReplayBuffer):
 
 
 @pytest.mark.parametrize("broken", [Wraps, HalfAFile])
-def test_the_oracle_sees_a_buffer_that_is_wrong(broken):
+def test_the_oracle_detects_a_wrong_buffer(broken):
     with pytest.raises(AssertionError, match=r"a capacity of|bytes, not"):
         for seed in range(200):
             construct_case.run(random.Random(seed), kinds=(broken,))
 
 
-def test_a_fuzzer_s_bytes_make_cases_too():
+def test_bytes_of_a_fuzzer_yield_cases():
     rng = random.Random(0)
     for size in [0, 1, 10, 100]:
         for _ in range(10):

@@ -22,15 +22,15 @@ def test_a_changed_file_is_refused_and_changes_nothing_or_is_loaded():
 
 
 @pytest.mark.parametrize("kind", range(len(file_case.KINDS)))
-def test_an_archive_packed_again_is_as_good_as_new(kind):
-    """Or the cases would all stop at a checksum."""
+def test_a_repacked_archive_is_loaded(kind):
+    """Otherwise every case would stop at a checksum."""
     data = file_case.good_file(kind, 11)
     buffer = file_case.make(kind, 8)
     buffer.load_transitions(io.BytesIO(file_case.packed(*file_case.unpacked(data))))
     assert file_case.saved(buffer) == data
 
 
-def test_a_loader_that_leaves_something_behind_is_noticed(monkeypatch):
+def test_a_loader_that_changes_the_buffer_before_it_fails_is_detected(monkeypatch):
     load = file_case.ReplayBuffer.load_transitions
 
     def loads_half(self, file):

@@ -44,7 +44,7 @@ def are_identical(batch) -> bool:
 
 @pytest.mark.parametrize("dtype", ["u1", "?", "<f4", ">f4", "<i8", "<c16", "<f2"])
 @pytest.mark.parametrize("shape", [(0, 3), (3,), (500, 7), (40, 8, 8, 2)])
-def test_a_part_becomes_the_same_array_again(dtype, shape):
+def test_a_decompressed_part_is_the_same_array(dtype, shape):
     array = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
     part = bytes(wire.pack(array))
     (found,) = wire.arrays([part], len(array), [("x", dtype, shape[1:])], packed=True).values()
@@ -52,7 +52,7 @@ def test_a_part_becomes_the_same_array_again(dtype, shape):
     assert (len(part) < array.nbytes) is (array.nbytes >= wire.SMALL)
 
 
-def test_what_cannot_be_made_smaller_stays_as_it_is():
+def test_incompressible_data_remain_uncompressed():
     noise = np.frombuffer(os.urandom(100_000), np.uint8)
     assert wire.pack(noise) is noise
 
@@ -79,12 +79,12 @@ def test_a_bad_part_is_refused_and_nothing_outside_the_array_is_written(part):
     assert (around[4000:8000] == 0).all()
 
 
-def test_a_part_that_cannot_become_so_many_rows_is_refused_before_they_are_allocated():
+def test_a_part_with_an_impossible_number_of_rows_is_refused_before_allocation():
     with pytest.raises(Malformed, match=r"x must have \d{15} bytes for 4294967295 rows, got 1000"):
         wire.arrays([bytes(1000)], 2**32 - 1, [("x", "<f8", (84, 84))], packed=True)
 
 
-def test_parts_are_decompressed_only_where_they_may_be_compressed():
+def test_parts_are_decompressed_only_if_compression_is_allowed():
     part = bytes(wire.pack(np.zeros(1000)))
     with pytest.raises(Malformed, match="x must have 8000 bytes for 1000 rows"):
         wire.arrays([part], 1000, [("x", "<f8", ())])
@@ -112,7 +112,7 @@ def simulated(
 
 @pytest.mark.parametrize(("unit", "until"), [(2e-4, 20), (1e-2, 300)])  # seconds
 @pytest.mark.parametrize(("packed", "is_faster"), [(0.1, True), (0.5, True), (1.0, False), (1.5, False), (10.0, False)])
-def test_messages_are_compressed_where_that_is_faster(packed, is_faster, unit, until):
+def test_messages_are_compressed_if_that_is_faster(packed, is_faster, unit, until):
     noise = np.random.default_rng(0)
     _, share = simulated(
         CompressionChoice(), lambda is_packed: unit * noise.uniform(0.9, 1.1) * (packed if is_packed else 1), until
@@ -141,7 +141,7 @@ def test_a_large_difference_is_clear_after_one_window_of_each_kind():
 
 @pytest.mark.parametrize(("packed", "share"), [(0.0005, 1.0), (0.0015, 0.0)])
 def test_the_choice_is_made_again_when_a_learner_begins_to_wait(packed, share):
-    """At first it trains for 10 ms per batch, so that both kinds come in time."""
+    """At first it trains for 10 ms per batch, so that both kinds arrive in time."""
     choice = CompressionChoice()
     now, _ = simulated(choice, lambda _: 0.01, until=1.0)
     now, _ = simulated(choice, lambda is_packed: packed if is_packed else 0.001, now + 3.0, now)
@@ -149,7 +149,7 @@ def test_the_choice_is_made_again_when_a_learner_begins_to_wait(packed, share):
     assert later == pytest.approx(share, abs=0.1)
 
 
-def test_a_learner_whose_pace_always_changes_is_not_compared_all_the_time():
+def test_a_learner_with_a_varying_pace_is_not_compared_continuously():
     choice, now, spent = CompressionChoice(), 0.0, {False: 0.0, True: 0.0}
     while now < 600:
         pace = 0.01 if int(now) % 2 else 0.002
@@ -258,7 +258,7 @@ def test_compressed_and_other_batches_of_an_explorer_are_stored_alike(make_shard
 
 
 @pytest.mark.parametrize("part", BAD.values(), ids=BAD)
-def test_a_server_refuses_a_bad_part_of_an_explorer_and_goes_on(part, make_shards, keys):
+def test_a_server_refuses_a_bad_part_of_an_explorer_and_continues(part, make_shards, keys):
     (shard,) = make_shards(1, env_dict={"x": {"shape": 100}})
     with zmq.Context() as context, closing(Link(context, "127.0.0.1", shard.address.storing_port, keys)) as link:
         for sent, kind in ((part, wire.REFUSED), (GOOD, wire.ADD)):

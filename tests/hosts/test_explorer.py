@@ -57,7 +57,7 @@ def test_rows_are_stored_once_and_in_order(rows, make_shards, explore):
     assert ids_in(shard) == list(range(first)) and explorer.unconfirmed == 0
 
 
-def test_priorities_arrive_as_they_were_given(make_shards, explore):
+def test_priorities_arrive_unchanged(make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
     priorities = np.random.default_rng(0).uniform(0, 5, 250)
@@ -69,7 +69,7 @@ def test_priorities_arrive_as_they_were_given(make_shards, explore):
     np.testing.assert_allclose(leaves[250:], (priorities.max() + 1e-4) ** 0.6, rtol=1e-5)
 
 
-def test_long_calls_with_n_step_discounts(make_shards, explore):
+def test_long_calls_with_n_step_discounts_are_stored(make_shards, explore):
     fields = {name: {"dtype": np.float64} for name in ("obs", "rew", "next_obs", "done", "truncated", "discount")}
     steps = {"size": 3, "rew": "rew", "next": "next_obs", "truncated": "truncated", "discount": "discount"}
     options = {"size": LARGE, "env_dict": fields, "Nstep": steps}
@@ -107,7 +107,7 @@ def test_n_step_rows_are_those_of_a_local_buffer(make_shards, explore):
 
 
 def test_no_call_depends_on_an_exception_of_pyzmq(make_shards, explore, exceptions_of_pyzmq):
-    """While pyzmq's wheels for Python 3.12 and later make one, a KeyboardInterrupt disappears."""
+    """While pyzmq's wheels for Python 3.12 and later create an exception, a KeyboardInterrupt is lost."""
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
     for first in range(0, 10 * BATCH_ROWS, BATCH_ROWS):
@@ -135,8 +135,8 @@ def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_k
 
 
 @with_and_without_encryption
-def test_rows_that_a_lost_server_had_not_stored_are_not_taken_for_acknowledged(make_shards, explore):
-    """The explorer waits for no reply meanwhile: ZeroMQ connects to the new server without its notice."""
+def test_rows_not_stored_by_a_lost_server_do_not_count_as_acknowledged(make_shards, explore):
+    """The explorer expects no reply meanwhile: ZeroMQ connects to the new server without notifying it."""
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
 
@@ -161,8 +161,8 @@ def test_rows_that_a_lost_server_had_not_stored_are_not_taken_for_acknowledged(m
     assert len(missing) <= explorer.unconfirmed == BATCH_ROWS
 
 
-def test_an_explorer_repeats_what_its_shard_lacks(make_shards, explore, monkeypatch):
-    """It does not go to another shard: rows that were surely not stored would be given up."""
+def test_an_explorer_resends_rows_that_its_shard_lacks(make_shards, explore, monkeypatch):
+    """It does not switch to another shard, which would give up rows that were certainly not stored."""
     monkeypatch.setattr(Link, "was_lost", lambda _: False)
     shards = make_shards(2, size=LARGE)
     explorer = explore(shards)
@@ -217,7 +217,7 @@ def test_a_batch_is_stored_only_after_the_one_before_it():
 
 
 def test_a_server_that_was_stopped_for_long_stores_nothing_twice(make_shards, explore):
-    """Its explorer gives it up and connects again; both connections carry the same batches."""
+    """Its explorer gives up the connection and opens another. Both carry the same batches."""
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard], deadline=0.5, when_lost="wait")
     explorer.add(**rows_with(np.arange(1000)))
@@ -247,7 +247,7 @@ def test_rows_are_sent_together_while_the_shard_is_busy(make_shards, explore):
     assert ids_in(shard) == list(range(1800)) and explorer._number == before + WINDOW + 1
 
 
-def test_what_a_shard_refuses_is_named(make_shards, explore):
+def test_the_reason_for_a_refusal_by_a_shard_is_reported(make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard], {"env_dict": {**FIELDS, "obs": {"shape": 4}}})
     with pytest.raises(RuntimeError, match=r"the shard on 127\.0\.0\.1 refused 10 rows: Malformed: obs must have"):
@@ -255,7 +255,7 @@ def test_what_a_shard_refuses_is_named(make_shards, explore):
         explorer.flush()
 
 
-def test_without_a_shard_explorers_say_so(explore):
+def test_explorers_without_a_shard_raise_an_error(explore):
     explorer = explore([], deadline=0.3)
     with pytest.raises(ConnectionError, match=r"no shard answered within 0\.3 s"):
         explorer.add(**rows_with(np.arange(BATCH_ROWS)))
@@ -277,7 +277,7 @@ def columns(rows: int, **changed) -> dict[str, np.ndarray]:
         ({"priorities": lambda _: 1.0}, ValueError, "priorities"),
     ],
 )
-def test_steps_that_do_not_fit_are_named_and_none_is_staged(rows, changed, error, what, make_shards, explore):
+def test_steps_that_do_not_fit_are_named_and_none_is_stored(rows, changed, error, what, make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
     with pytest.raises(error, match=what):
@@ -286,7 +286,7 @@ def test_steps_that_do_not_fit_are_named_and_none_is_staged(rows, changed, error
     assert ids_in(shard) == []
 
 
-def test_other_values_are_left_out_as_on_one_host(make_shards, explore):
+def test_unknown_values_are_left_out_as_on_one_host(make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
     explorer.add(**rows_with(np.arange(2000)), other=1.0)

@@ -65,7 +65,7 @@ def test_rows_of_all_shards_are_drawn_in_proportion_to_their_priorities(shares, 
     assert (excess(drawn, leaves) > 1e-4) is (shares == "by priority")
 
 
-def test_new_priorities_reach_the_row_that_was_sampled_and_no_other(make_shards, learn):
+def test_new_priorities_change_only_the_sampled_rows(make_shards, learn):
     shards = make_shards(2)
     fill(shards)
     learner = learn(shards, prefetch=0)
@@ -151,7 +151,7 @@ def test_a_learner_that_only_sends_priorities_finds_new_ports(make_shards, learn
 
 @with_and_without_encryption
 @pytest.mark.parametrize("most", [3, wire.MOST_UPDATED])
-def test_more_priorities_than_one_message_may_have(most, make_shards, learn, monkeypatch):
+def test_more_priorities_than_fit_into_one_message_are_sent(most, make_shards, learn, monkeypatch):
     monkeypatch.setattr(wire, "MOST_UPDATED", most)
     shards = make_shards(1)
     fill(shards)
@@ -163,7 +163,7 @@ def test_more_priorities_than_one_message_may_have(most, make_shards, learn, mon
     samples_until(lambda _: np.allclose(shards[0].buffer._get_leaves(slots), (7.0 + 1e-4) ** 0.6), learner)
 
 
-def test_rows_whose_priorities_are_all_0_are_not_taken_for_none(make_shards, learn):
+def test_rows_with_priorities_of_0_do_not_count_as_no_rows(make_shards, learn):
     shards = make_shards(2, eps=0.0)
     for shard in shards:
         shard.buffer.add(**rows_with(np.arange(10)), priorities=np.zeros(10))
@@ -212,7 +212,7 @@ def test_an_empty_buffer_and_bad_priorities_are_named(make_shards, learn):
     ],
     ids=repr,
 )
-def test_priorities_are_those_that_one_process_takes(learn, given):
+def test_the_same_priorities_are_accepted_as_in_one_process(learn, given):
     def outcome(buffer):
         try:
             return buffer.update_priorities([0, 1, 2, 3], given)
@@ -245,13 +245,13 @@ def test_bad_indexes_are_named(make_shards, learn, index, error, what):
 
 
 @pytest.mark.parametrize("mask", [[False, True], np.array([False, True]), np.array([False, True], object)], ids=str)
-def test_masks_are_no_indexes(learn, mask):
+def test_masks_are_refused_as_indexes(learn, mask):
     with pytest.raises(TypeError, match=r"indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
         learn([]).update_priorities(mask, [1.0, 1.0])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts of destructors
-def test_a_learner_goes_on_after_interrupted_calls(make_shards, learn):
+def test_a_learner_continues_after_interrupted_calls(make_shards, learn):
     shards = make_shards(2)
     fill(shards)
     learner, random = learn(shards), np.random.default_rng(0)
@@ -285,7 +285,7 @@ def test_a_learner_goes_on_after_interrupted_calls(make_shards, learn):
 
 
 def test_no_call_depends_on_an_exception_of_pyzmq(make_shards, learn, exceptions_of_pyzmq):
-    """While pyzmq's wheels for Python 3.12 and later make one, a KeyboardInterrupt disappears."""
+    """While pyzmq's wheels for Python 3.12 and later create an exception, a KeyboardInterrupt is lost."""
     shards = make_shards(2)
     fill(shards)
     learner = learn(shards)
@@ -319,7 +319,7 @@ def samples_until(condition, learner: Learner) -> None:
 
 @with_and_without_encryption
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_learner_goes_on_without_a_shard_that_dies_or_hangs_and_takes_it_back_with_its_rows(how, make_shards, learn):
+def test_a_learner_continues_without_a_lost_shard_and_resumes_with_its_rows(how, make_shards, learn):
     shards = make_shards(2)
     fill(shards)
     learner = learn(shards)
@@ -333,7 +333,7 @@ def test_a_learner_goes_on_without_a_shard_that_dies_or_hangs_and_takes_it_back_
     assert learner.get_stored_size() == sum(SIZES[:2])
 
 
-def test_a_learner_without_shards_says_so(make_shards, learn):
+def test_a_learner_without_shards_raises_an_error(make_shards, learn):
     shards = make_shards(1)
     fill(shards)
     learner = learn(shards, deadline=0.5)

@@ -57,7 +57,7 @@ def link(shard, keys):
     context.term()
 
 
-def test_other_keys_get_nothing(shard, link, keys, learn):
+def test_other_keys_receive_nothing(shard, link, keys, learn):
     strangers = [Keys.make(encrypt=False), Keys.make(encrypt=True)]
     if keys.server:  # who knows only the server's public key
         strangers.append(Keys(b"", (keys.server[0], b""), zmq.curve_keypair()))
@@ -82,7 +82,7 @@ def test_an_address_of_another_machine_is_refused_with_what_to_do(keys):
     assert not [*Path("/dev/shm").glob("*of-another-machine*")]
 
 
-def test_garbage_costs_one_connection(shard, link, learn):
+def test_garbage_closes_one_connection(shard, link, learn):
     learner = learn([shard])
     greeting = b"\xff" + bytes(7) + b"\x01\x7f"  # of ZeroMQ
     for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 70_000, greeting + b"\x03" * 90):
@@ -92,7 +92,7 @@ def test_garbage_costs_one_connection(shard, link, learn):
     assert shard.servers["drawing"].restarts == 0
 
 
-def test_a_stranger_cannot_make_a_server_hold_what_it_sends(shard, keys, learn):
+def test_a_stranger_cannot_make_a_server_buffer_its_messages(shard, keys, learn):
     learner = learn([shard])
     mechanism = (b"CURVE" if keys.server else b"PLAIN").ljust(20, b"\0")
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00" + mechanism + bytes(32)

@@ -45,7 +45,7 @@ def ids(buffer) -> list[int]:
     return sorted(buffer.get_all_transitions()["id"].ravel().tolist())
 
 
-def test_the_next_supervisor_takes_the_rows_over(killed, keys, learn):
+def test_the_next_supervisor_takes_over_the_rows(killed, keys, learn):
     address, _ = killed
     with closing(Shard("killed", 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
         assert shard.get_address().number == 3 and shard.get_address().segment != address.segment
@@ -56,7 +56,7 @@ def test_the_next_supervisor_takes_the_rows_over(killed, keys, learn):
     assert not kept.exists(name)
 
 
-def test_rows_outlive_the_servers_too(killed, keys):
+def test_rows_outlive_the_servers(killed, keys):
     _, servers = killed
     for server in servers.values():
         os.kill(server, signal.SIGKILL)
@@ -68,14 +68,14 @@ def test_rows_outlive_the_servers_too(killed, keys):
 
 
 @pytest.mark.parametrize(("buffer", "host"), [("other", "127.0.0.1"), ("kill", "127.0.0.1"), ("killed", "127.0.0.11")])
-def test_a_shard_of_another_buffer_or_host_takes_nothing_over(buffer, host, killed, keys):
+def test_a_shard_of_another_buffer_or_host_takes_over_no_rows(buffer, host, killed, keys):
     address, _ = killed
     with closing(Shard(buffer, 4, host, "node", OPTIONS, keys)) as shard:
         assert shard.get_address().number == 4 and ids(shard.buffer) == []
     kept.remove(address.segment)
 
 
-def test_rows_that_nobody_can_take_over_are_replaced_by_an_empty_shard(killed, keys):
+def test_rows_that_cannot_be_taken_over_are_replaced_by_an_empty_shard(killed, keys):
     address, _ = killed
     kept.remove(address.segment)
     with closing(Shard("killed", 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
@@ -84,7 +84,7 @@ def test_rows_that_nobody_can_take_over_are_replaced_by_an_empty_shard(killed, k
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_rows_that_nobody_takes_over_are_removed(killed):
+def test_rows_that_are_not_taken_over_are_removed(killed):
     address, servers = killed
     until = time.monotonic() + 4 * kept.WAIT_SECONDS
     while kept.exists(address.segment) or any(os.path.exists(f"/proc/{server}") for server in servers.values()):

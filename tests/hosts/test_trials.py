@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 
-def test_nothing_acknowledged_is_lost_and_nothing_is_torn_or_stored_twice():
+def test_no_acknowledged_row_is_lost_and_no_row_is_torn_or_stored_twice():
     command = [sys.executable, "-m", "tests.hosts.trials", "--trials", "15", "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

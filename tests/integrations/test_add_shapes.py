@@ -63,7 +63,7 @@ def assert_stored_alike(kind, n_envs, space=BOX, **changed):
     + [(what, value) for what in ("obs", "next_obs") for value in OBS.values()]
     + [("infos", value) for value in INFOS.values()],
 )
-def test_what_the_original_stores_is_stored(kind, n_envs, what, value):
+def test_shapes_that_the_original_stores_are_stored(kind, n_envs, what, value):
     assert_stored_alike(kind, n_envs, **{what: value})
 
 
@@ -86,7 +86,7 @@ def test_numbers_as_observations_may_have_any_shape(kind, shape):
         ("infos", []),
     ],
 )
-def test_what_the_original_refuses_is_refused_by_name(kind, what, value):
+def test_shapes_that_the_original_refuses_are_refused_by_name(kind, what, value):
     with pytest.raises(ValueError, match="could not broadcast"):
         assert_stored_alike(theirs.ReplayBuffer, 4, **{what: value})
     with pytest.raises(ValueError, match=f"^{what} must have"):
@@ -115,7 +115,7 @@ def test_parts_whose_names_differ_are_stored_apart(kind, once, names):
 @pytest.mark.parametrize("kind", [sb3.DictReplayBuffer, *KINDS])
 @pytest.mark.parametrize("more", [{}, {"a": BOX}])
 def test_a_part_without_a_name_is_refused(kind, more):
-    """Our fields of the whole observation have that name; nor has PyTorch's ModuleDict such keys."""
+    """Our fields for the whole observation use that name, and PyTorch's ModuleDict allows no such key."""
     with pytest.raises(ValueError, match="observation_space must be a Dict without a part named ''"):
         kind(10, spaces.Dict({"": BOX, **more}), BUTTONS, device="cpu")
 

@@ -37,7 +37,7 @@ def test_exact_samples_are_those_of_their_buffer(space, steps, n_envs, timeouts)
 @pytest.mark.parametrize("n_envs", [1, 2])
 @pytest.mark.parametrize("steps", [1, 20, 47])
 @pytest.mark.parametrize("space", [BOX, STACK])
-def test_with_frames_stored_once_next_observations_are_those_that_were_added(space, steps, n_envs):
+def test_frames_stored_once_return_the_added_next_observations(space, steps, n_envs):
     options = NO_TIMEOUTS | {"n_envs": n_envs}
     ours = ReplayBuffer(40, space, BUTTONS, optimize_memory_usage=True, exact=True, **options)
     other = Theirs(40, space, BUTTONS, optimize_memory_usage=True, **options)
@@ -140,7 +140,7 @@ def test_a_training_has_the_same_losses(make_env, size, theirs):
     assert found != losses(make_env, ReplayBuffer, size, optimize_memory_usage=once)
 
 
-def test_without_exact_the_draws_are_ours_and_follow_from_numpys_seed():
+def test_without_exact_our_generator_draws_with_a_seed_from_numpys():
     def first(seed):
         np.random.seed(seed)
         buffer = ReplayBuffer(100, BOX, BUTTONS, "cpu", 2)
@@ -166,7 +166,7 @@ def test_a_batch_is_not_a_view_of_the_buffer():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_a_copy_goes_on_like_the_buffer(copied):
+def test_a_copy_continues_like_the_buffer(copied):
     buffer = ReplayBuffer(40, STACK, BUTTONS, "cpu", 2, optimize_memory_usage=True)
     fill([buffer], 13, STACK)
     other = copied(buffer)
@@ -186,7 +186,7 @@ def test_reset_removes_the_steps():
 
 
 def test_spaces_are_known_by_their_attributes():
-    """Those of Gym are other classes."""
+    """Gym's spaces are other classes."""
     box, number = SimpleNamespace(shape=(2, 3), dtype=np.float64), SimpleNamespace(shape=(), dtype=np.int64, n=4)
     buffer = ReplayBuffer(10, number, box, n_envs=2, **NO_TIMEOUTS)
     action = np.arange(12.0).reshape(2, 2, 3)
@@ -209,7 +209,7 @@ def test_observations_may_be_dicts():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("device", ["auto", "cuda", torch.device("cuda:1")])
-def test_the_cpu_replaces_a_gpu_that_is_not_there(device):
+def test_the_cpu_is_used_if_there_is_no_gpu(device):
     buffer = ReplayBuffer(10, BOX, BUTTONS, device)
     fill([buffer], 3, n_envs=1)
     assert buffer.sample(2).observations.device == torch.device("cpu")

@@ -45,7 +45,7 @@ def reference():
     return values(found)
 
 
-def test_a_training_gets_every_figure(reference):
+def test_a_training_yields_every_figure(reference):
     assert reference["steps", None] > 0 and 0 < reference["in_buffer", None] < 100
     assert reference["memory", None] > 0
     assert reference["solved", None] == 1 and 100 < reference["needed", None] <= SHORT.steps
@@ -67,7 +67,7 @@ def test_the_same_rows_give_the_same_results_and_other_rows_do_not(reference):
 
 @pytest.mark.parametrize("peer", registry.training_arms())
 @pytest.mark.parametrize("task", [CARTPOLE, PENDULUM, PONG], ids=lambda task: task.name)
-def test_each_buffer_returns_what_was_added(peer, task):
+def test_each_buffer_returns_the_added_rows(peer, task):
     arm = registry.learner_class(peer)
     if arm.refusal(task.learner) is None:
         playing.check_answers(task, arm, seed=1)
@@ -83,7 +83,7 @@ def test_each_buffer_trains_on_images(peer):
 
 @pytest.mark.parametrize(("peer", "stored"), [(REFERENCE, 2 * 4 * 84 * 84), (FRAMES_ONCE, 84 * 84)])
 def test_memory_is_that_of_the_rows(peer, stored):
-    """In a process of its own, as a launch is: this one has memory of other tests to reuse."""
+    """In a separate process, as in a launch: this one could reuse memory of other tests."""
     code = (
         "import sys; from adapters import registry; from suites.paired_training.measure import bytes_per_row; "
         "from suites.paired_training.tasks import PONG; from dataclasses import replace; "
@@ -143,17 +143,17 @@ def arm_of(buffer):
 
 
 @pytest.mark.parametrize("buffer", [Rewards, Ends, NextObs])
-def test_a_buffer_that_changes_rows_is_wrong(buffer):
+def test_a_buffer_that_changes_rows_is_reported_as_wrong(buffer):
     with pytest.raises(WrongAnswer, match="had never been added"):
         playing.check_answers(CARTPOLE, arm_of(buffer), seed=0)
 
 
-def test_a_buffer_that_never_draws_a_row_is_wrong():
+def test_a_buffer_that_never_draws_a_row_is_reported_as_wrong():
     with pytest.raises(WrongAnswer, match="1 of 300 different rows were never among"):
         playing.check_answers(CARTPOLE, arm_of(NeverLast), seed=0)
 
 
-def test_a_wrong_answer_has_no_time(monkeypatch):
+def test_no_time_is_reported_for_a_wrong_answer(monkeypatch):
     arm = arm_of(Rewards)
     monkeypatch.setattr(measure.registry, "learner_class", lambda _name: arm)
     results = list(measure.measure(OURS, SHORT, 0))

@@ -192,7 +192,7 @@ def test_a_batch_is_that_of_the_original_with_the_same_override(pair, name, n_en
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS.values() if pair.ours not in UNLIKE], ids=LIKE)
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_patch_before_our_class_is_made_is_called(pair, name, n_envs, wrapped, monkeypatch):
-    """Such as a cast for a device, which a program puts into Stable-Baselines3 before it imports our module."""
+    """For example a cast for a device, which a program patches into Stable-Baselines3 before it imports our module."""
     kept, value = inspect.getattr_static(theirs.BaseBuffer, name), OVERRIDES[name](theirs.BaseBuffer)
     if wrapped:
         inner = getattr(value, "__func__", value)
@@ -211,7 +211,7 @@ def test_a_patch_before_our_class_is_made_is_called(pair, name, n_envs, wrapped,
 
 
 def test_a_patch_before_our_import_is_called():
-    """And without one, nothing is found to be overridden."""
+    """Without a patch, no method counts as overridden."""
     script = (
         "from stable_baselines3.common import buffers as theirs\n"
         "if {}: theirs.BaseBuffer.to_torch = lambda self, array, copy=True: array\n"

@@ -71,7 +71,7 @@ def test_later_steps_are_sampled(label, count, copied):
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 @pytest.mark.parametrize("label", [label for label in MEMBERS if "frames" not in label])
-def test_what_was_written_and_the_position_survive(label, copied):
+def test_written_arrays_and_the_position_survive_copies(label, copied):
     pair = MEMBERS[label]
     buffer = filled(pair, own_state(pair.ours), n_envs=1)
     buffer.rewards[:20] = 5
@@ -91,7 +91,7 @@ def test_what_was_written_and_the_position_survive(label, copied):
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("label", MEMBERS)
 def test_a_shallow_copy_is_independent(label, own):
-    """With a shared ring, steps that are added to one would move the position of both."""
+    """With a shared ring, steps added to one copy would move the position of both."""
     pair = MEMBERS[label]
     buffer = filled(pair, own_state(pair.ours) if own else pair.ours)
     before = seen(pair, copy.deepcopy(buffer))

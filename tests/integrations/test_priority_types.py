@@ -99,14 +99,14 @@ TAKERS = {
 
 @pytest.mark.parametrize("taker", TAKERS)
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-def test_tensors_of_each_type_of_real_numbers(taker, dtype):
+def test_tensors_of_each_real_dtype_are_accepted(taker, dtype):
     drawn = TAKERS[taker](torch.tensor(VALUES).to(dtype))
     assert set(drawn.tolist()) == {1, 2}
 
 
 @pytest.mark.parametrize("taker", TAKERS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_tensors_that_need_gradients(taker, dtype):
+def test_tensors_that_require_gradients_are_accepted(taker, dtype):
     errors = torch.tensor(VALUES, dtype=dtype, requires_grad=True)
     for each in (errors, errors * 2):
         with warnings.catch_warnings():
@@ -123,5 +123,5 @@ def test_complex_numbers_are_refused_by_name(taker):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("taker", TAKERS)
-def test_tensors_on_a_gpu(taker):
+def test_tensors_on_a_gpu_are_accepted(taker):
     assert set(TAKERS[taker](torch.tensor(VALUES, device="cuda")).tolist()) == {1, 2}

@@ -65,7 +65,7 @@ class Batches(IterableDataset):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_a_data_loader_draw_numbers_of_their_own(method):
+def test_each_worker_of_a_data_loader_draws_different_numbers(method):
     """Twice, as in two epochs."""
     made = {name: make() for name, make in MEMBERS.items()}
     loader = DataLoader(Batches(made), batch_size=None, num_workers=2, multiprocessing_context=method)
@@ -82,7 +82,7 @@ def test_a_copy_in_this_process_continues_exactly(name):
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_reseed_repeats_what_is_drawn(name):
+def test_reseed_repeats_the_draws(name):
     buffer = MEMBERS[name]()
     wanted = []
     for _ in range(2):

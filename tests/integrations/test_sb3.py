@@ -74,7 +74,7 @@ def test_exact_samples_are_those_of_their_buffer(space, steps, frames_once, time
         np.testing.assert_array_equal(getattr(ours, name)[stored], getattr(other, name)[stored])
 
 
-def test_without_exact_the_draws_are_ours_and_numpys_generator_is_left_alone():
+def test_without_exact_our_generator_draws_and_numpys_is_unchanged():
     np.random.seed(3)
     buffer = sb3.ReplayBuffer(100, BOX, BUTTONS, device="cpu", n_envs=2)
     fill([buffer], 30)
@@ -111,7 +111,7 @@ def test_reset_removes_the_steps():
 @pytest.mark.parametrize("frames_once", [False, True])
 @pytest.mark.parametrize("steps", [9, 33])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_a_copy_goes_on_like_the_buffer(copied, steps, frames_once):
+def test_a_copy_continues_like_the_buffer(copied, steps, frames_once):
     buffer = sb3.ReplayBuffer(40, BOX, BUTTONS, device="cpu", n_envs=2, optimize_memory_usage=frames_once, exact=True)
     fill([buffer], steps)
     other = copied(buffer)
@@ -150,7 +150,7 @@ def test_a_file_grows_with_what_is_stored(tmp_path):
     assert loaded._n_updates > 0
 
 
-def test_hindsight_buffers_are_saved_and_go_on(tmp_path):
+def test_hindsight_buffers_are_saved_and_continue(tmp_path):
     def model():
         return SAC(
             "MultiInputPolicy",
@@ -211,7 +211,7 @@ def test_only_images_that_are_stored_once_can_be_compressed(space, options, mess
         sb3.ReplayBuffer(10, space, BUTTONS, device="cpu", compress="lz4", **options)
 
 
-def test_a_wrong_shape_leaves_the_buffer_as_it_was():
+def test_a_wrong_shape_leaves_the_buffer_unchanged():
     buffer = sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu", n_envs=2)
     fill([buffer], 3)
     wrong = np.zeros((2, 4), np.float32)
@@ -281,7 +281,7 @@ def test_n_step_returns_of_dicts_are_refused_at_construction():
         sb3.NStepReplayBuffer(10, parts, BUTTONS, device="cpu")
 
 
-def test_buffers_that_draw_exactly_leave_numpys_generator_alone():
+def test_constructing_an_exact_buffer_does_not_draw_from_numpys_generator():
     before = np.random.get_state()[1].copy()
     assert sb3.NStepReplayBuffer(10, BOX, BUTTONS, device="cpu", n_steps=3).exact
     sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu", exact=True)

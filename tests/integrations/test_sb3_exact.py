@@ -105,7 +105,7 @@ def test_the_weights_are_bit_identical_with_compressed_frames(updates):
         np.testing.assert_array_equal(ours, other)
 
 
-def test_other_draws_end_with_other_weights():
+def test_other_draws_yield_other_weights():
     """A control for the test above."""
     found = TRAININGS["DQN"].run(sb3.ReplayBuffer, 250)
     assert any((ours != other).any() for ours, other in zip(found, expected("DQN", 250), strict=True))

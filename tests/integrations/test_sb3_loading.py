@@ -210,7 +210,7 @@ def test_a_buffer_of_another_n_steps_than_the_model_is_refused(saved, loaded, gi
 
 
 def test_a_file_without_n_steps_is_of_single_steps(tmp_path):
-    """Such as one that was written before there was this option, by a model whose buffer is released."""
+    """For example a file from before this option existed, by a model whose buffer was released."""
     saved, other = prioritized(), prioritized(n_steps=3)
     del saved.replay_buffer.__dict__["n_steps"]
     saved.save_replay_buffer(tmp_path / "steps.pkl")

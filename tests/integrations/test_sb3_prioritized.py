@@ -33,7 +33,7 @@ def test_rows_are_drawn_by_priority_and_weighted():
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("part", [slice(None), slice(2), slice(2, 4), slice(None, None, -1), [0, 3]], ids=str)
-def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample(part, n_steps):
+def test_check_for_update_protects_rows_that_replaced_sampled_ones(part, n_steps):
     options = {"device": "cpu", "n_envs": 2, "n_steps": n_steps, "check_for_update": True}
     buffer = sb3.PrioritizedReplayBuffer(40, BOX, BUTTONS, **options)
     fill([buffer], 20)
@@ -44,7 +44,7 @@ def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample(p
     assert (buffer.sample(100).weights == 1).all()
 
 
-def test_masks_are_no_indexes():
+def test_masks_are_refused_as_indexes():
     buffer = sb3.PrioritizedReplayBuffer(4, BOX, BUTTONS, device="cpu", n_envs=2)
     fill([buffer], 2)
     with pytest.raises(TypeError, match=r"indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
@@ -84,7 +84,7 @@ def test_a_training_sets_priorities_and_raises_beta():
 
 
 def test_with_equal_priorities_an_update_is_that_of_dqn(monkeypatch):
-    """With weights of 1 and the same rows, the loss is that of Stable-Baselines3's DQN."""
+    """With weights of 1 and the same rows, the loss equals that of Stable-Baselines3's DQN."""
     env = make_vec_env(Rooms, 1, seed=0)
     ours, other = (
         model(env),
@@ -132,7 +132,7 @@ def test_a_model_is_saved_and_loaded(tmp_path):
     other.learn(50)
 
 
-def test_only_a_prioritized_buffer_is_taken():
+def test_only_a_prioritized_buffer_is_accepted():
     with pytest.raises(TypeError, match="replay_buffer_class must be a PrioritizedReplayBuffer"):
         model("CartPole-v1", replay_buffer_class=sb3.ReplayBuffer)
     with pytest.raises(TypeError, match="exact"):
@@ -151,7 +151,7 @@ def test_weights_are_normalised_as_asked(normalize):
     np.testing.assert_allclose(batch.weights.ravel(), (drawn / unit) ** -0.7, rtol=1e-5)
 
 
-def test_one_error_of_0_leaves_the_weights_of_the_default_as_they_were():
+def test_an_error_of_0_does_not_change_the_default_weights():
     buffer = sb3.PrioritizedReplayBuffer(2000, BOX, BUTTONS, device="cpu")
     fill([buffer], 1000, n_envs=1)
     errors = np.random.default_rng(0).exponential(size=1000)
@@ -217,7 +217,7 @@ def test_the_buffer_has_the_models_gamma(given, options, tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"n_steps": 3}, {"replay_buffer_kwargs": {"n_steps": 3}}])
-def test_another_gamma_than_the_models_is_refused(options):
+def test_a_gamma_other_than_that_of_the_model_is_refused(options):
     options["replay_buffer_kwargs"] = options.get("replay_buffer_kwargs", {}) | {"gamma": 0.95}
     message = r"gamma must be 0\.95, as in replay_buffer_kwargs, or not be given there, got 0\.9"
     with pytest.raises(ValueError, match=message):

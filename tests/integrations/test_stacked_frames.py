@@ -171,7 +171,7 @@ def bytes_per_step(kind, layout, **options):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_step_takes_the_memory_of_what_is_new_in_it(kind, layout):
+def test_a_step_takes_the_memory_of_its_new_frames(kind, layout):
     used, a_slice = bytes_per_step(kind, LAYOUTS[layout])
     stored = LAYOUTS[layout].stored * a_slice
     assert stored <= used < 1.25 * stored + OF_OTHER_FIELDS
@@ -188,7 +188,7 @@ def test_a_hindsight_buffer_finds_the_same_axes(layout):
     "layout", sorted((FOUND | GIVEN).keys() - {"vectors in a row"})
 )  # whose slices are single numbers
 @pytest.mark.parametrize("kind", KINDS)
-def test_these_frames_can_be_compressed(kind, layout):
+def test_stacked_frames_can_be_compressed(kind, layout):
     used, a_slice = bytes_per_step(kind, LAYOUTS[layout], compress="lz4")
     assert used < 0.9 * LAYOUTS[layout].stored * a_slice + OF_OTHER_FIELDS
 
@@ -230,7 +230,7 @@ def test_a_wrong_axis_of_a_tensordict_is_refused():
 
 
 def test_a_part_that_is_no_stack_is_stored_whole():
-    """For an image that should stay in one piece."""
+    """For an image that must not be split."""
     layout = FOUND["(C, H, W), gray"]
     space = spaces.Dict({"seen": spaces.Box(0, 255, layout.shape, "u1")})
     buffers = [

@@ -191,7 +191,7 @@ def drawn(buffer):
 
 @pytest.mark.parametrize("n_envs", [1, 3])
 @pytest.mark.parametrize("count", [20, 40, 57])
-def test_an_old_task_is_forgotten(make, count, n_envs):
+def test_setting_pos_to_0_discards_the_steps_of_an_old_task(make, count, n_envs):
     buffer = make(n_envs=n_envs)
     add(buffer, -777, count)
     buffer.pos, buffer.full = 0, False
@@ -220,7 +220,7 @@ def test_arrays_filled_in_place_count_once_pos_says_so(make, n_envs):
 @pytest.mark.parametrize("label", PAIRS)
 @pytest.mark.parametrize("n_envs", [1, 3])
 def test_timeouts_written_by_the_user_survive_add(label, n_envs):
-    """Without handle_timeout_termination, `add` leaves them alone, also those of a former round and after a toggle."""
+    """Without handle_timeout_termination, `add` changes none of them, even of an earlier lap or after a toggle."""
     pair = PAIRS[label]
     found = [filled(pair, kind, n_envs, 3) for kind in (pair.ours, pair.original)]
     for buffer in found:
@@ -237,7 +237,7 @@ def test_timeouts_written_by_the_user_survive_add(label, n_envs):
     np.testing.assert_array_equal(rows[3].ravel(), (found[1].dones * (1 - found[1].timeouts)).ravel())
 
 
-def test_fewer_steps_are_kept_and_can_come_back(make):
+def test_lowering_pos_hides_steps_that_can_return(make):
     buffer = make()
     for reward in range(30):
         add(buffer, reward)
@@ -254,7 +254,7 @@ def test_fewer_steps_are_kept_and_can_come_back(make):
         assert (again.pos, again.full, again.rewards[0, 0]) == (1, True, 99)
 
 
-def test_steps_that_are_not_stored_now_can_come_back_in_a_copy(make):
+def test_steps_not_currently_stored_can_return_in_a_copy(make):
     buffer = make()
     add(buffer, 3, 30)
     buffer.pos = 10
@@ -265,7 +265,7 @@ def test_steps_that_are_not_stored_now_can_come_back_in_a_copy(make):
         np.testing.assert_array_equal(again.rewards, [[3]] * 10 + [[4]] * 2 + [[3]] * 18 + [[0]] * 10)
 
 
-def test_what_is_assigned_survives_copies(make):
+def test_assigned_attributes_survive_copies(make):
     buffer = make()
     add(buffer, 3, 20)
     buffer.rewards = buffer.rewards * 2
@@ -301,8 +301,8 @@ WRITES = [
 @pytest.mark.parametrize("count", [0, 3, 12])
 @pytest.mark.parametrize("base", [sb3.DictReplayBuffer, sb3.PrioritizedReplayBuffer, sb3.HerReplayBuffer])
 @pytest.mark.parametrize(("name", "part", "write"), WRITES)
-def test_what_is_written_to_an_array_survives_copies(base, count, name, part, write):
-    """Nothing reports writes to an array that was handed out, nor to a part of an observation."""
+def test_values_written_to_an_array_survive_copies(base, count, name, part, write):
+    """Writes to an array that was handed out, or to a part of an observation, cannot be observed."""
     pair = next(pair for pair in PAIRS.values() if pair.ours is base and pair.space in (PARTS, GOALS))
     if pair.space is GOALS and part:
         part = {"a": "observation", "b": "desired_goal"}[part]
@@ -327,7 +327,7 @@ def test_a_large_buffer_with_few_steps_has_a_small_pickle(make, read):
 
 
 def test_a_training_hands_out_no_array():
-    """Copies look at all of the memory once an array was handed out."""
+    """Once an array was handed out, copies inspect all of the memory."""
     model = SAC("MlpPolicy", "Pendulum-v1", replay_buffer_class=sb3.ReplayBuffer, buffer_size=500, device="cpu")
     model.learn(110)
     buffers = [model.replay_buffer]
@@ -359,7 +359,7 @@ def test_an_array_that_does_not_fit_is_refused(make, value, error, message):
 @pytest.mark.parametrize("label", [label for label in PAIRS if "frames" not in label])
 @pytest.mark.parametrize("name", ARRAYS)
 def test_an_array_of_a_wider_dtype_warns_where_the_space_chose_the_dtype(label, name):
-    """In the original, the dtype of later steps becomes that of the array. Relabelled rewards may be of any float."""
+    """In the original, later steps take the dtype of the array. Relabelled rewards may have any float dtype."""
     pair = PAIRS[label]
     buffer = filled(pair, pair.ours)
     values = getattr(buffer, name)
@@ -449,7 +449,7 @@ def test_frames_stored_once_cannot_be_written():
 
 
 @pytest.mark.parametrize("base", [sb3.ReplayBuffer, sb3.PrioritizedReplayBuffer, cleanrl.ReplayBuffer])
-def test_an_add_that_writes_the_arrays_itself(base):
+def test_an_add_may_write_the_arrays_itself(base):
     class Writer(base):
         def add(self, obs, next_obs, action, reward, done, infos):
             self.observations[self.pos] = obs
@@ -466,7 +466,7 @@ def test_an_add_that_writes_the_arrays_itself(base):
         assert drawn(buffer) == {7}
 
 
-def test_rows_that_appear_have_the_largest_priority_and_take_others_at_once():
+def test_rows_revealed_by_pos_have_the_largest_priority_and_can_be_updated():
     buffer = sb3.PrioritizedReplayBuffer(40, BOX, ACTION, device="cpu", alpha=1.0, eps=0.0)
     add(buffer, 1, 10)
     buffer.update_priorities(np.arange(10), np.full(10, 3.0))
@@ -494,7 +494,7 @@ def test_a_subclass_cannot_keep_the_rings_state_elsewhere(base, name):
         pair.make(kind)
 
 
-def test_a_training_whose_buffer_is_cleared_between_two_tasks():
+def test_a_buffer_may_be_cleared_between_two_tasks():
     model = SAC("MlpPolicy", "Pendulum-v1", replay_buffer_class=sb3.ReplayBuffer, buffer_size=500, device="cpu")
     model.learn(90)
     model.replay_buffer.rewards[:] = -777
@@ -514,11 +514,11 @@ FLAGS = {
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in FLAGS.items() for name in names])
-def test_text_is_no_flag(kind, name):
+def test_text_is_refused_as_a_flag(kind, name):
     with pytest.raises(TypeError, match=f"{name} must be a bool, got 'no'"):
         kind(8, BOX, ACTION, device="cpu", **{name: "no"})
 
 
-def test_text_is_no_flag_of_prioritized_dqn():
+def test_text_is_refused_as_a_flag_of_prioritized_dqn():
     with pytest.raises(TypeError, match="double must be a bool, got 'no'"):
         sb3.PrioritizedDQN("MlpPolicy", "CartPole-v1", double="no")

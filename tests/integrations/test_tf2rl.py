@@ -29,12 +29,12 @@ def trained(*options: str) -> str:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_weights_are_bit_identical(algorithm):
-    """Ours draws the rows here that cpprb draws, from NumPy's generator."""
+    """Here our buffer draws the same rows as cpprb, from NumPy's generator."""
     assert trained(algorithm, "--buffer", "cpprb_impl") == trained(algorithm, "--buffer", "cpprb")
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_other_draws_end_with_other_weights(algorithm):
+def test_other_draws_yield_other_weights(algorithm):
     """A control for the test above."""
     assert trained(algorithm, "--buffer", "cpprb_impl", "--draws", "ours") != trained(algorithm, "--buffer", "cpprb")
 
@@ -45,19 +45,19 @@ def test_prioritized_replay_runs(algorithm):
 
 
 def test_the_td_errors_of_sac_are_refused():
-    """It computes one for each pair of transitions, of which cpprb silently takes the first ones."""
+    """It computes one for each pair of transitions. cpprb silently takes the first ones."""
     trained("SAC", "--buffer", "cpprb", "--prioritized")
     with pytest.raises(AssertionError, match="must have one value per index, got 1024 values for 32 indexes"):
         trained("SAC", "--buffer", "cpprb_impl", "--prioritized")
 
 
 @pytest.mark.parametrize("buffer", ["cpprb", "cpprb_impl"])
-def test_apex_runs(buffer):
+def test_ape_x_runs(buffer):
     trained("DQN", "--buffer", buffer, "--apex")
 
 
 @pytest.mark.parametrize("program", programs("tf2rl"))
-def test_a_program_runs(program, tmp_path):
+def test_each_program_of_the_page_runs(program, tmp_path):
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False

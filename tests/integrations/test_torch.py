@@ -50,7 +50,7 @@ def is_consistent(batch) -> bool:
 
 
 @kinds
-def test_tensors_are_filled(kind):
+def test_samples_are_written_into_tensors(kind):
     wanted, buffer = filled(kind).sample(BATCH), filled(kind)
     out = tensors_like(wanted)
     assert buffer.sample(BATCH, out=out) is out
@@ -106,7 +106,7 @@ def tensors_of_one() -> dict[str, torch.Tensor]:
     ids=["tensor", "array", "slice", "view"],
 )  # fmt: skip
 def test_updates_with_a_tensor_find_their_sample(form):
-    """With one row, all samples look alike: only its memory tells which sample an update is for."""
+    """With a single row, all samples look alike: only the tensor's memory identifies the sample of an update."""
     buffer = MPPrioritizedReplayBuffer(1, {"x": {}}, alpha=1.0, eps=0.0)
     older, newer = tensors_of_one(), tensors_of_one()
     newest(buffer, older)
@@ -118,7 +118,7 @@ def test_updates_with_a_tensor_find_their_sample(form):
     buffer.close()
 
 
-def test_a_tensor_that_is_filled_again_has_the_newer_sample():
+def test_a_refilled_tensor_belongs_to_the_newer_sample():
     buffer = MPPrioritizedReplayBuffer(1, {"x": {}}, alpha=1.0, eps=0.0)
     out = tensors_of_one()
     newest(buffer, out)
@@ -129,7 +129,7 @@ def test_a_tensor_that_is_filled_again_has_the_newer_sample():
 
 
 @kinds
-def test_on_the_cpu_samples_are_not_copied(kind):
+def test_samples_are_not_copied_on_the_cpu(kind):
     wanted, buffer = filled(kind), filled(kind)
     sampler = TensorSampler(buffer)
     held = []
@@ -146,7 +146,7 @@ def no_reward(obs, _act, _goal) -> np.ndarray:
     return np.zeros((len(obs), 1))
 
 
-def test_any_buffer_whose_sample_takes_out():
+def test_any_buffer_whose_sample_accepts_out_works():
     buffer = HindsightReplayBuffer(
         100, {"obs": {}, "act": {}, "next_obs": {}}, max_episode_len=5, reward_func=no_reward
     )
@@ -191,7 +191,7 @@ def late(monkeypatch) -> LateDevice:
 
 
 @kinds
-def test_a_device_gets_each_sample(late, kind):
+def test_a_device_receives_each_sample(late, kind):
     buffer = filled(kind)
     sampler = TensorSampler(buffer, "meta")
     batches = [sampler.sample(BATCH) for _ in range(7)]
@@ -201,7 +201,7 @@ def test_a_device_gets_each_sample(late, kind):
     assert len({tuple(batch["act"].tolist()) for batch in batches}) == 7
 
 
-def test_without_waiting_a_device_gets_a_later_sample(late, monkeypatch):
+def test_without_waiting_a_device_receives_a_later_sample(late, monkeypatch):
     """The control for the test above."""
     monkeypatch.setattr(Event, "synchronize", lambda _: None)
     sampler = TensorSampler(filled(PrioritizedReplayBuffer), "meta")
@@ -237,7 +237,7 @@ def test_sizes_and_options_may_change(late):
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_bad_input(late, device):
+def test_bad_input_is_refused(late, device):
     with pytest.raises(TypeError, match="buffer must be a buffer with a method sample, got list"):
         TensorSampler([], device)
     with pytest.raises(ValueError, match="batch_size"):
@@ -252,7 +252,7 @@ def test_bad_input(late, device):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @kinds
-def test_a_gpu_gets_each_sample(kind):
+def test_a_gpu_receives_each_sample(kind):
     buffer = filled(kind)
     sampler = TensorSampler(buffer, "cuda")
     batches = [sampler.sample(BATCH) for _ in range(50)]
@@ -261,7 +261,7 @@ def test_a_gpu_gets_each_sample(kind):
         assert is_consistent({name: column.cpu() for name, column in batch.items()})
 
 
-def test_a_sampler_makes_its_own_tensors():
+def test_a_sampler_refuses_out():
     buffer = PrioritizedReplayBuffer(8, {"rew": {}})
     buffer.add(rew=1.0)
     with pytest.raises(TypeError, match="a TensorSampler makes its own tensors"):
@@ -269,7 +269,7 @@ def test_a_sampler_makes_its_own_tensors():
 
 
 @kinds
-def test_tensors_are_rows_of_some_environments_and_with_autoreset(kind):
+def test_tensors_are_accepted_with_env_ids_and_autoreset(kind):
     fields = {"obs": {"shape": 2}, "done": {}}
     obs, over = torch.arange(8.0).reshape(4, 2), torch.tensor([True, False, True, False])
     some, resetting = kind(12, fields, n_envs=4), kind(12, fields, n_envs=4, autoreset="next_step")

@@ -162,7 +162,7 @@ def test_beta_may_be_changed():
     assert (buffer.sample(50)["priority_weight"] == 1).all()
 
 
-def test_seeds_are_drawn_from_pytorchs():
+def test_seeds_are_drawn_from_pytorchs_generator():
     def drawn(seed):
         torch.manual_seed(seed)
         buffers = [TensorDictReplayBuffer(100) for _ in range(2)]
@@ -188,7 +188,7 @@ def test_rows_of_another_shape_are_refused(first, then):
     assert len(buffer) == 3
 
 
-def test_only_the_first_next_is_shared():
+def test_only_the_first_next_field_is_shared():
     data = TensorDict(
         {"a": torch.full((2, 3), 5.0), "next": {"a": torch.zeros(2, 3), "next": {"a": torch.ones(2, 3)}}}, [2]
     )
@@ -198,7 +198,7 @@ def test_only_the_first_next_is_shared():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_a_copy_goes_on_like_the_buffer(copied):
+def test_a_copy_continues_like_the_buffer(copied):
     buffer = prioritized(optimize_memory_usage=True)
     buffer.extend(steps(30))
     other = copied(buffer)
@@ -250,7 +250,7 @@ def test_rows_that_are_not_stored_are_refused(index):
 
 
 @pytest.mark.parametrize("make", [lambda: TensorDictReplayBuffer(40), prioritized])
-def test_an_emptied_buffer_is_filled_anew(make):
+def test_an_emptied_buffer_can_be_refilled(make):
     buffer = make()
     buffer.empty()
     buffer.extend(steps(30))
@@ -322,13 +322,13 @@ def test_wrong_priorities_are_refused():
 
 
 @pytest.mark.parametrize("name", ["optimize_memory_usage", "check_for_update"])
-def test_text_is_no_flag(name):
+def test_text_is_refused_as_a_flag(name):
     with pytest.raises(TypeError, match=f"{name} must be a bool, got 'no'"):
         prioritized(**{name: "no"})
 
 
 @pytest.mark.parametrize("make", [torch.tensor, np.array], ids=["tensor", "array"])
-def test_masks_are_no_indexes_and_hide_no_priorities(make):
+def test_masks_are_refused_as_indexes_and_hide_no_priorities(make):
     buffer = prioritized()
     buffer.extend(steps(4))
     with pytest.raises(TypeError, match=r"indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
@@ -358,7 +358,7 @@ def test_wrong_arguments_are_refused(make, error, message):
         make()
 
 
-def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample():
+def test_check_for_update_protects_rows_that_replaced_sampled_ones():
     buffer = TensorDictPrioritizedReplayBuffer(20, alpha=1.0, beta=1.0, check_for_update=True)
     buffer.extend(steps(20))
     index = buffer.sample(4)["index"]

@@ -125,7 +125,7 @@ def test_priorities_are_those_that_the_override_passes_on(call):
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_copies_call_the_override(copied):
+def test_copies_call_the_overridden_method(copied):
     buffer = copied(Squared(4, alpha=1.0, beta=0.4, eps=0.0))
     buffer.extend(TensorDict({"o": torch.zeros(2), "td_error": torch.tensor([0.5, 2.0])}, [2]))
     assert set(buffer.sample(50)["index"].tolist()) == {1}
@@ -171,7 +171,7 @@ def test_our_options_are_fixed_once_a_buffer_is_made(kind):
             setattr(buffer, name, 1)
 
 
-def test_what_is_assigned_is_checked():
+def test_assigned_values_are_checked():
     buffer = TensorDictPrioritizedReplayBuffer(20, alpha=0.6, beta=0.4)
     with pytest.raises(ValueError, match="beta must be finite and not negative"):
         buffer.beta = -1
@@ -187,7 +187,7 @@ def options_of(kind) -> set[str]:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in THEIRS for name in sorted(options_of(kind))])
-def test_an_option_of_torchrl_is_taken_or_refused_with_what_to_do(kind, name):
+def test_an_option_of_torchrl_is_accepted_or_refused_with_a_remedy(kind, name):
     taken = set(inspect.signature(TensorDictReplayBuffer).parameters) | set(inspect.signature(OURS[kind]).parameters)
     if name in taken - {"args"}:
         OURS[kind](20, **{**NEEDED[kind], name: {"batch_size": 3, "priority_key": "p"}.get(name, 0.5)})

@@ -82,7 +82,7 @@ def test_the_relative_speed_is_that_of_the_turns(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_each_buffer_is_compared_with_the_librarys_own(seed):
+def test_each_buffer_is_compared_with_that_of_the_library(seed):
     (result,) = measure.measure_in_turns(OURS, TASK, seed)
     assert (result.benchmark, result.outcome) == (RELATIVE_SPEED, "ok") and result.value > 0
     assert result.params == {"task": CARTPOLE.name, "steps": 1_500, "episodes": 20}
@@ -136,12 +136,12 @@ def measured(monkeypatch, *, arm=Slow, reference=None):
     return result
 
 
-def test_an_add_that_sleeps_shows_in_the_relative_speed_of_the_training(monkeypatch):
+def test_a_slow_add_lowers_the_relative_speed_of_the_training(monkeypatch):
     result = measured(monkeypatch)
     assert result.outcome == "ok" and result.value < 0.7
 
 
-def test_a_wrong_answer_has_no_speed(monkeypatch):
+def test_no_speed_is_reported_for_a_wrong_answer(monkeypatch):
     result = measured(monkeypatch, arm=Forgetful)
     assert (result.outcome, result.value) == ("wrong", None)
 
@@ -153,7 +153,7 @@ def test_a_training_that_fails_is_a_finding(monkeypatch, arm, reason):
 
 
 @pytest.mark.parametrize(("reference", "reason"), [(Failing, "out of order"), (Killed, "its process ended")])
-def test_a_failure_of_the_other_training_is_not_charged_to_this_one(monkeypatch, reference, reason):
+def test_a_failure_of_one_training_is_not_attributed_to_the_other(monkeypatch, reference, reason):
     result = measured(monkeypatch, reference=reference)
     assert result.outcome == "broken"
     assert f"the training with {REFERENCE}, which takes turns with this one, failed" in result.reason

@@ -40,7 +40,7 @@ def problems(tmp_path, without=(), more=(), tag="cp312-cp312-manylinux_2_28_x86_
     return contents.problems(wheel)
 
 
-def test_a_right_wheel_has_no_problems(tmp_path):
+def test_a_correct_wheel_has_no_problems(tmp_path):
     assert problems(tmp_path) == []
 
 
@@ -48,25 +48,25 @@ def test_a_right_wheel_has_no_problems(tmp_path):
     "name",
     ["cpprb_impl/py.typed", "cpprb_impl/_native.pyi", "cpprb_impl/sb3/buffers.py", f"{INFO}/licenses/LICENSE"],
 )
-def test_a_missing_file(name, tmp_path):
+def test_a_missing_file_is_a_problem(name, tmp_path):
     assert problems(tmp_path, without=[name]) == [f"{name} is missing"]
 
 
 @pytest.mark.parametrize(
     "name", ["tests/conftest.py", "cpprb_impl/core/rows/rows.cpp", "cpprb_impl.libs/libstdc++.so.6"]
 )
-def test_a_superfluous_file(name, tmp_path):
+def test_a_superfluous_file_is_a_problem(name, tmp_path):
     assert problems(tmp_path, more=[name]) == [f"{name} should not be in it"]
 
 
-def test_no_extension_and_two(tmp_path):
+def test_zero_or_two_extensions_are_a_problem(tmp_path):
     assert problems(tmp_path, without=[EXTENSION]) == ["there must be one extension, got []"]
     (problem,) = problems(tmp_path, more=[EXTENSION.replace("312", "311")])
     assert problem.startswith("there must be one extension, got [") and "cpython-311" in problem
 
 
 @pytest.mark.parametrize("tag", ["cp312-cp312-linux_x86_64", "cp311-cp311-manylinux_2_28_x86_64", "py3-none-any"])
-def test_a_wrong_tag(tag, tmp_path):
+def test_a_wrong_tag_is_a_problem(tag, tmp_path):
     (problem,) = problems(tmp_path, tag=tag)
     assert problem.endswith(f"got ['{tag}']")
 
@@ -75,6 +75,6 @@ def test_a_wrong_tag(tag, tmp_path):
     ("line", "named"),
     [(-1, "the page"), (2, "the version"), (5, "the requirements"), (6, "the extras")],
 )
-def test_a_missing_line_of_metadata(line, named, tmp_path):
+def test_a_missing_line_of_metadata_is_a_problem(line, named, tmp_path):
     metadata = [each for each in METADATA if each != METADATA[line]]
     assert [problem.split(" must be ")[0] for problem in problems(tmp_path, metadata=metadata)] == [named]

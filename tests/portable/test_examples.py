@@ -26,7 +26,7 @@ def run(tmp_path, capfd, first_line: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("line", ["import cpprb_impl, numpy", "from cpprb_impl.HER import HindsightReplayBuffer"])
-def test_a_program_runs(line, tmp_path, capfd):
+def test_a_program_of_the_page_runs(line, tmp_path, capfd):
     status, out = run(tmp_path, capfd, line)
     assert status == 0 and out.endswith("program 1\nran\n")
 
@@ -40,7 +40,7 @@ def test_a_program_runs(line, tmp_path, capfd):
         "from cpprb_impl.sb3 import ReplayBuffer",
     ],
 )
-def test_a_program_that_needs_more_does_not_and_it_must_not_be_the_only_one(line, tmp_path, capfd):
+def test_programs_with_other_requirements_are_skipped_but_one_must_run(line, tmp_path, capfd):
     status, out = run(tmp_path, capfd, line)
     assert status == 1 and "not run, it imports" in out and out.endswith("no program was run\n")
 

@@ -77,7 +77,7 @@ def explore(buffer, first: int, count: int) -> str:
     return type(buffer._explorer_).__name__
 
 
-def test_explorers_and_a_learner_in_tasks(buffer):
+def test_explorers_and_a_learner_run_in_tasks(buffer):
     assert set(ray.get([explore.remote(buffer, 1000 * n, 1000) for n in range(3)])) == {"LocalExplorer"}
 
     @ray.remote(num_cpus=0)
@@ -103,7 +103,7 @@ def test_rows_that_were_just_added_are_counted(buffer):
         assert buffer.get_stored_size() == stored
 
 
-def test_closing_leaves_nothing():
+def test_closing_leaves_nothing_behind():
     buffer = PrioritizedReplayBuffer(1000, FIELDS)
     buffer.add(**rows(0, 10))
     (address,) = buffer._known()()
@@ -129,7 +129,7 @@ def test_a_buffer_that_is_dropped_is_freed(buffer):
     wait_until(lambda: not watching.is_alive())
 
 
-def test_a_method_that_was_taken_before_the_first_call_starts_one_thread(buffer):
+def test_a_method_bound_before_the_first_call_starts_one_thread(buffer):
     add, before = buffer.add, threading.active_count()
     for at in range(100):
         add(**rows(at, 1))
@@ -152,7 +152,7 @@ def test_a_subclass_may_override_add():
     buffer.close()
 
 
-def test_a_forked_child_is_told_to_use_ray(buffer):
+def test_the_error_in_a_forked_child_says_to_use_ray(buffer):
     buffer.add(**rows(0, 10))
     buffer.sample(4)
     for name in ("sample", "flush", "save_transitions"):
@@ -178,7 +178,7 @@ def attached() -> int:
     return sum(kept.PREFIX in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
-def test_a_shard_whose_supervisor_is_killed_comes_back_with_its_rows(buffer):
+def test_a_shard_whose_supervisor_is_killed_returns_with_its_rows(buffer):
     buffer.add(**rows(0, 100))
     drawn = buffer.sample(32)
     assert "add" in vars(buffer)  # the shared buffer's own
@@ -196,7 +196,7 @@ def test_a_shard_whose_supervisor_is_killed_comes_back_with_its_rows(buffer):
 
 
 @pytest.mark.parametrize(("patience", "stays"), [(5.0, True), (0.3, False)])
-def test_an_explorer_that_pauses_while_the_supervisor_is_replaced_goes_on(patience, stays, buffer, monkeypatch):
+def test_an_explorer_continues_after_a_pause_in_which_its_supervisor_was_replaced(patience, stays, buffer, monkeypatch):
     monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", patience)
     buffer.add(**rows(0, 100))
     killed = kill_supervisor(buffer)
@@ -212,7 +212,7 @@ def test_an_explorer_that_pauses_while_the_supervisor_is_replaced_goes_on(patien
     wait_until(lambda: buffer.get_stored_size() == 300)
 
 
-def test_a_directory_that_is_killed_comes_back_with_all_shards(buffer):
+def test_a_killed_directory_returns_with_all_shards(buffer):
     buffer.add(**rows(0, 1000))
     killed = supervisor_of(buffer)
     os.kill(ray.get(buffer._directory.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
@@ -234,7 +234,7 @@ exec(sys.argv[2])
 
 
 @pytest.mark.slow
-def test_programs_that_do_not_close_their_buffers_leave_nothing():
+def test_programs_that_do_not_close_their_buffers_leave_nothing_behind():
     address = ray.get_runtime_context().gcs_address
     ends = ["", "ray.shutdown()", "os.kill(os.getpid(), 9)", "del buffer; sys.stdin.read()"]
     command = [sys.executable, "-c", DRIVER, address]
@@ -246,7 +246,7 @@ def test_programs_that_do_not_close_their_buffers_leave_nothing():
         program.communicate()
 
 
-def test_a_shard_that_is_lost_with_its_memory_comes_back_empty(buffer):
+def test_a_shard_that_loses_its_memory_returns_empty(buffer):
     buffer.add(**rows(0, 500))
     assert buffer.get_stored_size() == 500
     (address,) = buffer._known()()
@@ -261,7 +261,7 @@ def test_a_shard_that_is_lost_with_its_memory_comes_back_empty(buffer):
     assert np.allclose(buffer.sample(32)["weights"], 1.0)
 
 
-def test_a_method_that_adds_to_memory_which_nobody_reads_says_so(buffer, monkeypatch):
+def test_a_bound_add_method_refuses_rows_after_its_shard_is_lost(buffer, monkeypatch):
     monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", 0.1)
     buffer.add(**rows(0, 10))
     add = buffer.add  # the shared buffer's own
@@ -318,7 +318,7 @@ def kill_supervisor(buffer) -> int:
     return supervisor
 
 
-def test_a_saved_buffer_is_loaded_again(buffer, tmp_path):
+def test_a_saved_buffer_can_be_loaded(buffer, tmp_path):
     buffer.add(**rows(0, 100), priorities=np.arange(1.0, 101.0))
     buffer.save_transitions(tmp_path / "saved")
     with pytest.raises(FileExistsError):
@@ -443,7 +443,7 @@ def test_a_float_as_size_is_truncated_as_on_one_host():
     buffer.close()
 
 
-def test_without_a_cluster_none_is_started():
+def test_a_buffer_without_a_cluster_raises_an_error():
     code = "from cpprb_impl.ray import PrioritizedReplayBuffer; PrioritizedReplayBuffer(10, {'obs': {}})"
     done = subprocess.run([sys.executable, "-c", code], stderr=PIPE, text=True)
     assert "RuntimeError: Ray is not initialized: call ray.init()" in done.stderr
@@ -462,7 +462,7 @@ CALLS = {
 }
 
 
-def test_a_closed_buffer_says_so():
+def test_a_closed_buffer_refuses_calls():
     buffer = PrioritizedReplayBuffer(1000, FIELDS)
     buffer.add(**rows(0, 10))
     used, new = (pickle.loads(pickle.dumps(buffer)) for _ in range(2))
@@ -480,7 +480,7 @@ def test_a_closed_buffer_says_so():
     used.close()
 
 
-def test_a_closed_buffer_says_so_while_its_directory_still_ends(monkeypatch):
+def test_a_closed_buffer_refuses_calls_while_its_directory_ends(monkeypatch):
     buffer = PrioritizedReplayBuffer(1000, FIELDS)
     used, new = (pickle.loads(pickle.dumps(buffer)) for _ in range(2))
     used.add(**rows(0, 10))
@@ -506,7 +506,7 @@ def first_error(buffer, call) -> str:
     return "no error"
 
 
-def test_a_buffer_of_an_earlier_cluster_says_so():
+def test_a_buffer_of_an_earlier_cluster_refuses_calls():
     end = "ray.shutdown(); ray.init(num_cpus=1, include_dashboard=False, configure_logging=False); buffer.sample(1)"
     command = [sys.executable, "-c", DRIVER, ray.get_runtime_context().gcs_address, end]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -514,7 +514,7 @@ def test_a_buffer_of_an_earlier_cluster_says_so():
 
 
 @pytest.mark.parametrize("then", [[], ["ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)"]])
-def test_closing_is_quiet_after_ray_was_shut_down(then):
+def test_closing_after_ray_was_shut_down_raises_no_error(then):
     end = ["ray.shutdown()", *then, "before = ray.is_initialized()", "buffer.close()", "buffer.close()"]
     end += ["assert ray.is_initialized() == before"]
     command = [sys.executable, "-c", DRIVER, ray.get_runtime_context().gcs_address, "; ".join(end)]

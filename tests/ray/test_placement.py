@@ -33,8 +33,8 @@ def make() -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_the_directory_is_on_the_node_of_the_process_that_made_the_buffer(cluster):
-    """Where Ray places it otherwise is random, and the same for several in a row: each node makes one."""
+def test_the_directory_runs_on_the_node_of_the_buffers_creator(cluster):
+    """Ray would place it on a random node, the same for several in a row. Each node therefore creates one."""
     nodes = [node["NodeID"] for node in ray.nodes()]
     tasks = [make.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)) for node in nodes]
     assert ray.get([task.remote() for task in tasks]) == [(node, node) for node in nodes]

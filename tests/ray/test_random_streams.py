@@ -53,7 +53,7 @@ GIVEN: dict[str, Callable] = {"as it is": lambda buffer: buffer, "as a reference
 
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("name", MEMBERS | SHARED)
-def test_each_task_draws_numbers_of_its_own(name, given):
+def test_each_task_draws_different_numbers(name, given):
     make, _ = (MEMBERS | SHARED)[name]
     buffer = make(seed=1)
     own, passed = [drawn(name, buffer)], GIVEN[given](buffer)
@@ -62,7 +62,7 @@ def test_each_task_draws_numbers_of_its_own(name, given):
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_tasks_of_the_worker_that_made_the_buffer_draw_numbers_of_their_own(name):
+def test_tasks_of_the_worker_that_created_the_buffer_draw_different_numbers(name):
     for seed in (None, 1):
         buffer = made.remote(name, seed)
         differ(ray.get([draw.remote(name, buffer) for _ in range(6)]), [])
@@ -86,7 +86,7 @@ class Seeded:
 
 
 @pytest.mark.parametrize("name", ["PrioritizedReplayBuffer", "HindsightReplayBuffer, goals", "LaBERmean"])
-def test_a_seed_makes_what_an_actor_draws_reproducible(name):
+def test_a_seed_makes_the_draws_of_an_actor_reproducible(name):
     actors = [Seeded.options(num_cpus=0.1).remote(name) for _ in range(2)]
     one, other = [ray.get([actor.draw.remote() for _ in range(3)]) for actor in actors]
     assert one == other and len(set(one)) == 3

@@ -36,7 +36,7 @@ def faults(columns: dict[str, np.ndarray], begun: np.ndarray = BEGUN) -> dict[st
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE, FRAMED])
-def test_whole_rows_pass(width):
+def test_intact_rows_pass(width):
     assert faults(batch(width)) == {}
 
 
@@ -48,7 +48,7 @@ def test_a_word_of_another_row_is_a_torn_row(width, name):
     assert faults(columns) == {"torn": 1}
 
 
-def test_so_is_every_single_changed_byte():
+def test_a_single_changed_byte_is_a_torn_row():
     for name, column in batch(count=1).items():
         for byte in range(column.nbytes):
             columns = batch(count=1)
@@ -56,14 +56,14 @@ def test_so_is_every_single_changed_byte():
             assert faults(columns) == {"torn": 1}
 
 
-def test_memory_that_nobody_wrote():
+def test_unwritten_memory_is_detected():
     columns = batch()
     for column in columns.values():
         column[17] = 0
     assert faults(columns) == {"unwritten": 1}
 
 
-def test_rows_that_nobody_added():
+def test_rows_that_were_never_added_are_detected():
     assert faults(batch(first=150)) == {"invented": 49}
     assert faults(batch(), begun=BEGUN[:3]) == {"invented": 100}
 
@@ -75,14 +75,14 @@ def at_rest(stored: list[int], due: list[tuple[int, int, int]]) -> dict[str, int
     return found.faults()
 
 
-def test_rows_at_rest():
+def test_lost_and_duplicated_rows_are_detected_at_rest():
     assert at_rest(list(range(10)), [(3, 1, 10)]) == {}
     assert at_rest([*range(10), 4], [(3, 1, 10)]) == {"duplicated": 1}
     assert at_rest([0, 1, 2, 4], [(3, 1, 5)]) == {"lost": 1}
     assert at_rest([0, 1, 2, 3, 3], [(3, 1, 5)]) == {"duplicated": 1, "lost": 1}
 
 
-def test_rows_that_are_stored_and_never_drawn():
+def test_stored_rows_that_are_never_drawn_are_detected():
     found, everything = Findings(), batch(count=10)
     drawn = sample_by(priorities(everything["id"].ravel()))
     look_at_all(everything, BEGUN, [], found, drawn)
@@ -96,7 +96,7 @@ def sample_by(leaves: np.ndarray) -> dict[str, np.ndarray]:
     return {**batch(count=len(leaves)), "weights": (np.float32(0.9) / leaves).astype(np.float32)}
 
 
-def test_priorities():
+def test_priorities_identify_their_rows():
     own = ids(3, 1, 100)
     assert len(np.unique(priorities(own))) == 100
     assert stale_priorities(sample_by(priorities(own))) == 0

@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_who_dies_or_stops_costs_the_others_nothing(lock):
+def test_killed_and_stopped_processes_do_not_affect_the_others(lock):
     outcomes = list(crash.trials(lock, 60, seed=1))
     assert [outcome for outcome in outcomes if not outcome.is_clean()] == []
     assert len(outcomes) == 60 and all(outcome.hit for outcome in outcomes)
 
 
 def test_a_killed_explorer_hangs_cpprb():
-    """The negative control: the same deed ends every sample of cpprb's for ever."""
+    """The negative control: the same kill makes every later sample of cpprb hang."""
     cpprb = pytest.importorskip("cpprb")
     rng = random.Random(1)
     for _ in range(100):
@@ -56,7 +56,7 @@ class Forgetful(Arena):
         return super().look([(w, first, count + 1) for w, first, count in due], *others)
 
 
-def test_a_trial_finds_a_lost_row():
+def test_a_trial_detects_a_lost_row():
     assert faults_in_a_trial(Forgetful)["lost"] > 0
 
 
@@ -67,7 +67,7 @@ class Held(Arena):
         return super().look(*args) - 1
 
 
-def test_a_trial_finds_a_slot_that_does_not_come_back():
+def test_a_trial_detects_a_slot_that_is_never_reused():
     assert "1 of" in faults_in_a_trial(Held)["trouble"]
 
 

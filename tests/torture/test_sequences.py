@@ -25,13 +25,13 @@ ADD_AND_REST = [
 
 
 @pytest.mark.parametrize("seed", range(FEW))
-def test_any_calls_by_any_processes(seed):
+def test_random_calls_by_any_processes_find_no_fault(seed):
     result = sequences.run(seed, sequences.STEPS, sequences.LIMIT)
     assert not result.trouble, sequences.described(seed, result)
     assert len(result.steps) == sequences.STEPS
 
 
-def test_a_seed_gives_the_same_steps():
+def test_a_seed_repeats_the_same_steps():
     first, again = (sequences.run(FEW, 30, sequences.LIMIT).steps for _ in range(2))
     assert first == again
 
@@ -42,11 +42,11 @@ def trouble_after(steps, limit=sequences.LIMIT) -> str:
     return result.trouble
 
 
-def test_given_steps():
+def test_given_steps_are_executed():
     assert trouble_after(ADD_AND_REST) == ""
 
 
-def test_a_torn_row_and_a_lost_one_are_found(monkeypatch):
+def test_a_torn_row_and_a_lost_row_are_detected(monkeypatch):
     add = MPReplayBuffer.add
     monkeypatch.setattr(MPReplayBuffer, "add", lambda self, **row: add(self, **row | {"done": row["done"] ^ 1}))
     assert "'torn'" in trouble_after(ADD_AND_REST)
@@ -58,13 +58,13 @@ def test_a_torn_row_and_a_lost_one_are_found(monkeypatch):
     assert "'lost'" in trouble_after(ADD_AND_REST)
 
 
-def test_a_hang_is_found_with_its_stack(monkeypatch):
+def test_a_hang_is_reported_with_its_stack(monkeypatch):
     monkeypatch.setattr(MPReplayBuffer, "clear", lambda self: os.read(os.pipe()[0], 1))
     trouble = trouble_after([*ADD_AND_REST[:3], ("calls", ((1, "clear", 0),), None)], limit=2)
     assert "member 1" in trouble and "takes more than 2 s" in trouble and "in clear" in trouble
 
 
-def test_a_death_and_what_is_left_behind_are_found(monkeypatch):
+def test_a_death_and_leftover_processes_are_detected(monkeypatch):
     monkeypatch.setattr(MPReplayBuffer, "clear", lambda self: os.kill(os.getpid(), 9))
     assert "member 1 is gone" in trouble_after([*ADD_AND_REST[:3], ("calls", ((1, "clear", 0),), None)])
 
@@ -73,7 +73,7 @@ def test_a_death_and_what_is_left_behind_are_found(monkeypatch):
     assert "processes are left" in trouble_after([*ADD_AND_REST[:3], ("calls", ((1, "clear", 0),), None)])
 
 
-def test_fewer_steps_are_found(monkeypatch):
+def test_a_failing_sequence_is_shrunk(monkeypatch):
     monkeypatch.setattr(MPReplayBuffer, "clear", lambda self: 1 / 0)
     steps = [*ADD_AND_REST, ("busy", 1, 0, "look"), ("calls", ((0, "clear", 0),), None)]
     assert sequences.shrunk(steps, sequences.LIMIT, tries=1) == [*steps[:2], steps[-1]]
@@ -87,7 +87,7 @@ def test_fewer_steps_are_found(monkeypatch):
         ((100, NARROW, False, OWN, 3, False, True), "add", ("add", 0, 3, False)),
     ],
 )
-def test_a_fork_while_another_thread_is_inside_a_call(kind, busy, call):
+def test_a_fork_while_another_thread_is_inside_a_call_leaves_the_child_usable(kind, busy, call):
     steps = [("new", 0), ("make", 0, 0, kind), ("calls", ((0, "add", 0, 70, False),), None), ("busy", 0, 0, busy)]
     for child in range(1, 25):
         steps += [("wait", 0.002), ("fork", 0, child), ("calls", ((child, *call),), None), ("kill", child)]

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.mark.parametrize("setting", [*settings(list(LOCKS))], ids=str)
-def test_nothing_lost_and_nothing_torn(setting: Setting):
+def test_no_row_is_lost_or_torn(setting: Setting):
     outcome = soak(setting, seconds=0.3, writers=4)
     assert outcome.is_clean(), outcome
 
@@ -34,7 +34,7 @@ class WithoutOut:
 
 
 def test_the_same_job_finds_torn_or_unwritten_rows_in_cpprb():
-    """The negative control. cpprb's learner may also wait for ever: then there is another try."""
+    """The negative control. It is repeated if cpprb's learner hangs."""
     cpprb = pytest.importorskip("cpprb")
     faults = {}
     for _ in range(10):

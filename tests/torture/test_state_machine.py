@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]  # of a long run
 
 
 @pytest.mark.parametrize("with_lock", LOCKS)
-def test_any_steps_in_any_order(with_lock):
+def test_any_steps_in_any_order_keep_the_invariants(with_lock):
     class Machine(SharedMachine):
         lock = with_lock
 
@@ -58,7 +58,7 @@ def with_fault(fault: type, kind: type) -> type:
 
 
 @pytest.mark.parametrize("fault", [LosesTheLast, ClearsNothing, LetsLateUpdatesLand])
-def test_wrong_buffers_are_noticed(fault):
+def test_wrong_buffers_are_detected(fault):
     class Machine(SharedMachine):
         lock = "buffer"
         kinds = (with_fault(fault, MPReplayBuffer), with_fault(fault, MPPrioritizedReplayBuffer))
