@@ -39,10 +39,10 @@ def ratios(profile: str, reference: str, **wanted: object) -> pd.DataFrame:
 
 def test_every_piece_of_advice_has_a_test():
     ids = re.findall(r'id="advice-(\w+)"', TEMPLATE.read_text(encoding="utf-8"))
-    assert ids and all(f"test_advice_{name}" in globals() for name in ids)
+    assert ids and all(f"test_advice_{name}_agrees_with_the_records" in globals() for name in ids)
 
 
-def test_advice_small():
+def test_advice_small_agrees_with_the_records():
     steps = ratios("quick", "cpprb", benchmark="learner_step", workload="CartPole-v1")
     order = steps.groupby("peer")["value"].median().sort_values(ascending=False)
     assert list(order.index[:2]) == ["cpprb_impl", "rlox"]
@@ -54,7 +54,7 @@ def test_advice_small():
     assert len(ours) >= 4 and ours["value"].between(1.005, 1.06).all()
 
 
-def test_advice_frames():
+def test_advice_frames_agrees_with_the_records():
     samples = samples_of("paired_training")
     pong = samples[(samples["benchmark"] == "memory") & (samples["workload"] == "PongNoFrameskip-v4")]
     memory = frames.figures(pong).set_index("peer")["value"]  # bytes per transition
@@ -64,7 +64,7 @@ def test_advice_frames():
     assert memory["stable-baselines3[training]"] / memory["cpprb_impl[SB3, compressed]"] > 100
 
 
-def test_advice_processes():
+def test_advice_processes_agrees_with_the_records():
     words: dict[str, set[str]] = {}
     # Every record counts: which launch a fault shows in is a matter of chance.
     for path in (*REFERENCE.glob("*.json"), *MACHINES.glob("*.json")):
@@ -91,7 +91,7 @@ def test_readmes_rivals_are_the_fastest_of_other_libraries():
         assert found.loc[~found.index.str.startswith("cpprb_impl"), "value"].idxmax() == rival
 
 
-def test_advice_hosts():
+def test_advice_hosts_agrees_with_the_records():
     near = {"param__data_hosts": 1, "param__link": "none"}
     learner = ratios("hosts", "cpprb[replay server]", benchmark="learner", **near).loc[["cpprb_impl[Ray]"], "value"]
     assert len(learner) >= 4 and learner.between(2, 5).all()
@@ -100,7 +100,7 @@ def test_advice_hosts():
         assert explorer.loc[["cpprb_impl[Ray]"], "value"].between(least, most).all()
 
 
-def test_advice_references():
+def test_advice_references_agrees_with_the_records():
     run = load(newest("quick"))
     keeping = {peer.name for peer in run.peers if peer.known.keeps_references == "always"}
     for batch in (1, 100):

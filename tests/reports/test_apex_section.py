@@ -87,7 +87,7 @@ def test_only_the_real_environment_is_on_the_first_screen():
 
 
 @pytest.mark.usefixtures("without_pictures")
-def test_explorers_that_add_nothing_give_no_ratio(tmp_path):
+def test_explorers_that_add_nothing_have_no_ratio(tmp_path):
     run = apex_grid(APEX_ARMS)
     for record in run.records:
         if (record.peer, record.params["environment"]) == ("cpprb[MP behind one lock]", "2000 us"):
@@ -99,7 +99,7 @@ def test_explorers_that_add_nothing_give_no_ratio(tmp_path):
 
 @pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("side", ["explorers", "learner"])
-def test_a_record_without_one_side_still_gives_a_page(side, tmp_path):
+def test_a_record_without_one_side_still_yields_a_page(side, tmp_path):
     run = apex_grid(APEX_ARMS)
     run.records[:] = [record for record in run.records if record.benchmark != side]
     _, markdown = build(run, tmp_path)

@@ -53,14 +53,14 @@ def pages(tmp_path):
     return lambda run: [path.read_text(encoding="utf-8") for path in build(run, tmp_path)]
 
 
-def test_a_job_at_which_the_leader_was_not_timed_is_no_win_of_another():
+def test_a_job_without_a_figure_of_the_leader_is_no_win_of_another_peer():
     told = said(leave_out(throughput_run(), peer="cpprb_impl", benchmark="prioritized"))["One process, small rows"]
     assert " at 4 of 4 jobs on CartPole-v1" in told
     assert told.endswith(". 2 more jobs were measured without it or without a rival.")
     assert "fastest elsewhere" not in told
 
 
-def test_a_job_of_the_leader_alone_is_no_win_either():
+def test_a_job_with_only_the_leader_is_no_win():
     run = throughput_run(peers=("cpprb_impl", "cpprb"))
     told = said(leave_out(run, peer="cpprb", benchmark="add"))["One process, small rows"]
     assert " at 3 of 4 jobs on CartPole-v1" in told
@@ -82,7 +82,7 @@ def test_one_launch_is_no_verdict():
 
 
 @pytest.mark.parametrize(("blocks", "minutes", "hint"), [(1, 2, "MINUTES=4"), (1, None, ""), (5, 2, "")])
-def test_a_run_with_too_few_launches_says_how_many_minutes_allow_more(blocks, minutes, hint):
+def test_a_run_with_too_few_launches_names_the_minutes_for_more(blocks, minutes, hint):
     run = throughput_run(blocks=blocks)
     run.minutes = minutes
     run.finish()
@@ -91,7 +91,7 @@ def test_a_run_with_too_few_launches_says_how_many_minutes_allow_more(blocks, mi
     assert ("For 6 jobs, the run could not tell which peer is fastest." in told) is bool(hint)
 
 
-def test_a_buffer_that_was_not_checked_is_not_said_to_be_sound():
+def test_an_unchecked_buffer_is_not_called_sound():
     run = use_run(blocks=3)
     for record in run.records:
         if (record.peer, record.benchmark) == ("cpprb_impl[lock=none]", "whole"):
@@ -113,7 +113,7 @@ def test_a_buffer_that_was_not_checked_is_not_said_to_be_sound():
     assert ". Not checked: " in said(run)["Many processes"]
 
 
-def test_without_the_integrity_suite_the_rows_checked_in_ape_x_are_named():
+def test_without_integrity_figures_the_rows_checked_in_ape_x_are_named():
     run = use_run(blocks=3)
     run.records = [record for record in run.records if record.suite != "integrity"]
     assert said(run)["Correctness first"] == (
@@ -122,7 +122,7 @@ def test_without_the_integrity_suite_the_rows_checked_in_ape_x_are_named():
     )
 
 
-def test_correctness_says_what_was_checked_of_whom():
+def test_correctness_says_what_was_checked_for_each_peer():
     run = throughput_run(peers=("cpprb_impl", "cpprb", "rllib", "reverb"), blocks=1)
     add_conformance(run, ("cpprb_impl", "cpprb"))
     assert said(run)["Correctness first"] == "Conformance: no fault found in cpprb_impl and cpprb."
@@ -134,7 +134,7 @@ def test_correctness_says_what_was_checked_of_whom():
     assert said(run)["Correctness first"] == "Conformance: none of 2 peers was fully checked (time budget)."
 
 
-def test_a_variant_is_no_evidence_of_what_its_library_does():
+def test_a_variant_is_no_evidence_about_its_library():
     run = throughput_run(blocks=1)
     add_shared(run, blocks=1)
     add_integrity(run)
@@ -145,7 +145,7 @@ def test_a_variant_is_no_evidence_of_what_its_library_does():
     assert "seen in this run: integrity, torn" in facts["cpprb_impl[lock=buffer]"]
 
 
-def test_the_budget_is_told_under_the_date(pages):
+def test_the_budget_is_shown_under_the_date(pages):
     run = leave_out(use_run(blocks=1), suite="latency")
     leave_out(run, suite="integrity")
     html, markdown = pages(run)
@@ -164,7 +164,7 @@ def test_peers_without_any_figure_are_named_under_the_date(pages):
     assert "left out. No figures for rllib." in pages(run)[1].partition("## The answer")[0]
 
 
-def test_a_suite_that_was_left_out_whole_is_one_sentence(pages):
+def test_a_suite_left_out_entirely_takes_one_sentence(pages):
     run = leave_out(use_run(blocks=1), suite="latency")
     run.command = "python -m suites.run --profile survey --peers all"
     html, markdown = pages(leave_out(run, suite="integrity"))
@@ -202,7 +202,7 @@ def add_integrity_of_two(run):
     run.records[-2].seen = None
 
 
-def test_no_sign_is_not_a_check_that_was_passed():
+def test_an_unchecked_peer_is_distinguished_from_one_that_passed():
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
     add_conformance(run, ("cpprb_impl", "cpprb"))
     assert not any(sign == "no ◊:" for sign, _ in heat_map(context_of(run)).notes)
@@ -235,8 +235,8 @@ def test_a_run_of_the_usual_peers_says_how_to_compare_all(profile, command, is_s
     assert told == ("cpprb_impl and cpprb. With PEERS=all, make bench compares all libraries." if is_said else "")
 
 
-def test_no_lead_is_told_where_two_others_are_too_close_to_call():
-    """ "cpprb at sample 256 (0.94 times as fast as the next library)" was said of a median that led by chance."""
+def test_no_lead_is_stated_if_two_others_are_too_close_to_call():
+    """Reports said "cpprb at sample 256 (0.94 times as fast as the next library)" of a median that led by chance."""
     run = throughput_run(peers=("cpprb_impl", "cpprb", "rllib"))
     for record in run.records:
         if (record.benchmark, record.params["batch"]) == ("sample", 256):

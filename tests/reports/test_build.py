@@ -68,7 +68,7 @@ def columns(line):
     return len(re.findall(r"(?<!\\)\|", line)) - 1
 
 
-def test_the_page_loads_nothing(pages):
+def test_the_page_loads_no_external_resource(pages):
     page = Page(pages[0])
     assert page.open == []
     assert all(load.startswith(("#", "data:")) for load in page.loads)
@@ -77,7 +77,7 @@ def test_the_page_loads_nothing(pages):
     assert set(re.findall(r"url\((.)", pages[0])) <= {"#"}
 
 
-def test_ids_are_unique_and_links_lead_somewhere(pages):
+def test_ids_are_unique_and_links_have_targets(pages):
     page = Page(pages[0])
     assert len(page.ids) == len(set(page.ids))
     assert {load[1:] for load in page.loads if load.startswith("#")} <= set(page.ids)
@@ -99,14 +99,14 @@ def test_markdown_tables_are_well_formed(pages):
         assert {columns(line) for line in table} == {columns(table[0])}, table[0]
 
 
-def test_markdown_shows_pictures_that_are_there(pages):
+def test_markdown_refers_to_existing_pictures(pages):
     shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", pages[1])
     assert len(shown) == 2
     assert all((pages[2] / name).read_bytes().startswith(b"\x89PNG") for name in shown)
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_both_pages_hold_the_same_facts(pages, large, which):
+def test_both_pages_contain_the_same_facts(pages, large, which):
     page = pages[which].replace("&#39;", "'")
     for peer in large.peers:
         assert peer.name in page
@@ -156,7 +156,7 @@ def test_a_failed_cell_is_never_a_zero(pages):
     assert not any(re.match(r"0(\.0+)?\b(?!\.)", text) for text in told.values())
 
 
-def test_marks_stand_beside_the_figures_they_are_about(pages):
+def test_marks_appear_beside_their_figures(pages):
     told = {(peer, job.partition(",")[0]): text for (_, peer, job), text in figures_of(pages[1]).items()}
     assert told["baselines-style", "add 1"].endswith(" †")
     assert told["reverb", "add 100"].endswith(" §")
@@ -251,7 +251,7 @@ def hostile_text():
         unknown_suite, only_memory, memory_nobody_has, zeros, hostile_text, gate_run,
     ],
 )  # fmt: skip
-def test_any_run_gives_a_report(make, tmp_path):
+def test_any_run_yields_a_report(make, tmp_path):
     html, markdown = (path.read_text(encoding="utf-8") for path in build(make(), tmp_path))
     assert Page(html).open == []
     assert "<script>alert" not in html
@@ -262,24 +262,24 @@ def test_any_run_gives_a_report(make, tmp_path):
         assert {columns(line) for line in table} == {columns(table[0])}, table[0]
 
 
-def test_an_interrupted_run_says_so(tmp_path):
+def test_the_report_says_if_a_run_was_interrupted(tmp_path):
     build(one_launch(), tmp_path)
     assert "This run was interrupted" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_missing_reference_is_said(tmp_path):
+def test_the_report_says_if_the_reference_is_missing(tmp_path):
     build(without_reference(), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "cpprb has no figure in this suite, so ratios are relative to rllib, the first peer that has one." in text
 
 
-def test_pictures_of_an_earlier_report_do_not_stay(tmp_path):
+def test_pictures_of_an_earlier_report_are_removed(tmp_path):
     build(throughput_run(), tmp_path)
     build(empty_run(), tmp_path)
     assert not list(tmp_path.glob("plots/*"))
 
 
-def test_the_command_line(tmp_path, capsys):
+def test_the_command_line_selects_a_run(tmp_path, capsys):
     save(tmp_path / "run.json", throughput_run(peers=tuple(PEERS)[:2]))
     assert command.main([str(tmp_path / "run.json"), "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "report.html").exists()
@@ -320,7 +320,7 @@ def test_without_any_run_the_command_says_what_to_do(tmp_path, capsys, monkeypat
     assert "make bench" in capsys.readouterr().err
 
 
-def test_no_peer_is_named_in_the_rooms_code():
+def test_no_peer_is_named_in_the_code_of_reports():
     """Only the reference is; a new peer must not need a change here. Advice names some (test_advice.py)."""
     from results.verdicts import REFERENCE
 
@@ -332,7 +332,7 @@ def test_no_peer_is_named_in_the_rooms_code():
                 assert not re.search(rf"\b{re.escape(peer.name)}\b", text), f"{path.name} names {peer.name}"
 
 
-def test_the_page_of_the_tiny_profile_says_that_its_figures_mean_nothing(tmp_path):
+def test_the_page_of_the_tiny_profile_warns_that_its_figures_are_meaningless(tmp_path):
     run = throughput_run(blocks=1)
     run.profile = "tiny"
     for path in build(run, tmp_path):

@@ -49,7 +49,7 @@ def pages(run, tmp_path_factory):
     return [path.read_text(encoding="utf-8") for path in build(load(folder / "run.json"), folder)]
 
 
-def test_each_word_stands_in_its_table(pages):
+def test_each_word_appears_in_its_table(pages):
     told = figures_of(pages[1])
     where, trip = "Conformance: numbered", "What is stored: round trip of a row"
     late = "Priorities: set for an overwritten row"
@@ -62,7 +62,7 @@ def test_each_word_stands_in_its_table(pages):
     assert "<code>.venv/bin/python -m suites.conformance --peer=rllib</code>" in found
 
 
-def test_an_observation_cannot_change_the_page(pages):
+def test_an_observation_cannot_inject_markup_into_the_page(pages):
     assert "0.2 &lt;b&gt;" in pages[0] and "0.2 <b>" not in pages[0]
 
 
@@ -77,6 +77,6 @@ def test_a_failed_check_is_a_result_and_no_missing_figure(pages, run):
     assert f"{run.declared - 1} of {run.declared} declared cells have a result" in pages[1]
 
 
-def test_speeds_alone_say_nothing_of_it(tmp_path):
+def test_a_run_of_speeds_alone_mentions_no_conformance(tmp_path):
     markdown = build(throughput_run(blocks=1), tmp_path)[1].read_text(encoding="utf-8")
     assert "Conformance" not in markdown and "◊" not in markdown

@@ -37,7 +37,7 @@ def section(page, title):
     return page.split(f"\n## {title}")[1].split("\n## ")[0]
 
 
-def test_torn_rows_in_ape_x_are_a_finding_and_its_figures_stay_with_a_mark(pages):
+def test_torn_rows_in_ape_x_are_a_finding_and_its_figures_are_marked(pages):
     markdown = pages[1]
     assert (
         "| 1 | cpprb[MP] | wrong: 3 of 20,672 rows were torn (synthetic) | rows checked N=4 on CartPole-v1 | "
@@ -72,7 +72,7 @@ def test_latencies_rank_no_peer(pages):
     assert "p99.9" not in section(pages[1], "Which peer is fastest")
 
 
-def test_a_run_without_a_budget_says_nothing_of_it():
+def test_a_run_without_a_budget_does_not_mention_one():
     assert left_out(throughput_run(peers=("cpprb",), blocks=1)) == ""
     run: Run = throughput_run(peers=("cpprb",), blocks=1)
     run.minutes = 10.0

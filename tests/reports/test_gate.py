@@ -49,7 +49,7 @@ def test_a_slow_down_of_30_percent_is_a_regression_and_only_there():
     assert low < 0.30 < high
 
 
-def test_higher_is_better_turns_the_direction():
+def test_higher_is_better_reverses_the_direction():
     run = gate_run(slower=0.30, noise=0.02, launches=14)
     for record in run.records:
         record.better, record.unit = "higher", "steps/s"
@@ -57,8 +57,8 @@ def test_higher_is_better_turns_the_direction():
     assert judge(run)[0].note == "faster"
 
 
-def test_a_benchmark_is_decided_by_its_first_pairs_and_later_ones_change_nothing():
-    """The gate stops to measure it there, so that a verdict on the whole record must be the same."""
+def test_later_pairs_do_not_change_the_verdict_on_a_benchmark():
+    """The gate stops measuring it there, so the verdict on the whole record must be the same."""
     run = gate_run(noise=0.01, launches=20, benchmarks=1)
     (many,) = judge(run)
     for record in run.records:
@@ -69,18 +69,18 @@ def test_a_benchmark_is_decided_by_its_first_pairs_and_later_ones_change_nothing
     assert decided[0] is Word.PASS and decided[2] < 8
 
 
-def test_noise_as_large_as_the_effect_can_not_be_told():
+def test_noise_as_large_as_the_effect_leaves_the_verdict_open():
     judged = judge(gate_run(noise=0.4, launches=8, benchmarks=4))
     assert {v.word for v in judged} == {Word.CANT_TELL}
     assert all("pair" in v.note or v.note in ("too noisy", "its change is close to what matters") for v in judged)
 
 
-def test_what_is_missing_is_estimated():
+def test_the_number_of_missing_pairs_is_estimated():
     word, note, _ = decide([0.0, 0.001], 0.05, TIMED)
     assert word is Word.CANT_TELL and note == "needs about 3 more pairs"
 
 
-def test_an_unchanged_benchmark_passes_soon_and_is_never_a_regression():
+def test_an_unchanged_benchmark_passes_soon_and_is_no_regression():
     decided = first_decisions(shift=0.0, spread=0.02)
     assert share(decided, Word.REGRESSION) == 0 and share(decided, Word.PASS) == 1
     assert np.mean([pairs for _, _, pairs in decided]) < 10
@@ -104,8 +104,8 @@ def test_a_small_but_certain_slow_down_passes_and_is_noted():
 
 
 @pytest.mark.slow
-def test_whole_gates_of_unchanged_benchmarks_hardly_ever_give_a_false_alarm():
-    """Each with 30 benchmarks, of which a fifth are very noisy: at most 1% of the gates, by the promise."""
+def test_gates_of_unchanged_benchmarks_rarely_raise_a_false_alarm():
+    """Each gate has 30 benchmarks, a fifth of them very noisy. At most 1% of the gates may raise one."""
     random = np.random.default_rng(6)
     alarms = 0
     for _ in range(300):
@@ -157,8 +157,8 @@ def test_counts_need_no_statistics(counter, base, head, word):
     assert words(counted_run(base, head, counter)) == [word]
 
 
-def test_a_count_that_differs_from_launch_to_launch_is_not_measured_until_the_time_is_over():
-    """It was, although no further launch could decide."""
+def test_a_count_that_varies_between_launches_is_not_measured_to_the_end():
+    """Further launches cannot decide it."""
     (verdict,) = judge(counted_run([100.0] * 2, [101.1, 100.0], "reads"))
     assert verdict.word is Word.CANT_TELL and not verdict.is_open
     assert status_of([verdict]) is Status.CANT_TELL and table.sentence([verdict]).startswith("CAN'T TELL for 1 of 1")
@@ -169,7 +169,7 @@ def test_a_count_that_was_0_has_no_change_in_percent():
     assert table.rows_of(verdicts)[0][5] == "was 0" and table.sentence(verdicts).endswith(": was 0")
 
 
-def test_what_head_can_no_longer_do_does_not_hide_the_worst_of_the_others():
+def test_a_lost_ability_of_head_does_not_hide_the_worst_regression():
     run = gate_run(noise=0.01, launches=14, benchmarks=5)
     for times, record in zip((1.1, 1.2, None, 1.5, 1.4), run.records[1::2], strict=True):
         if times is None:
@@ -193,7 +193,7 @@ def test_counts_that_have_not_changed_share_a_row():
     assert len(rows) == 3 and rows[-1][1].startswith("10 counts of work")
 
 
-def test_counts_without_the_tools_share_a_row_that_says_so_and_one_that_grew_has_its_own():
+def test_unavailable_counts_share_a_row_and_a_count_that_grew_has_its_own():
     run = run_with_counts()
     for record in run.records[4:20]:
         empty(record)
@@ -208,7 +208,7 @@ def test_counts_without_the_tools_share_a_row_that_says_so_and_one_that_grew_has
     assert status_of(verdicts) is Status.REGRESSION
 
 
-def test_exit_statuses():
+def test_verdicts_determine_the_exit_status():
     quiet = judge(gate_run(noise=0.01))
     slower = judge(gate_run(slower=0.3, noise=0.01, launches=14))
     noisy = judge(gate_run(noise=0.5))
@@ -267,7 +267,7 @@ def give_a_reason(run):
         (give_a_reason, "base could not be measured: did not build"),
     ],
 )
-def test_a_run_that_is_not_whole_is_a_harness_error(damage, message):
+def test_an_incomplete_run_is_a_harness_error(damage, message):
     run = gate_run(noise=0.01)
     damage(run)
     with pytest.raises(HarnessError, match=message):
@@ -286,7 +286,7 @@ def test_a_run_that_is_not_whole_is_a_harness_error(damage, message):
         (lose_all_samples, {"noise": 0.01, "slower": 0.3, "launches": 14}, Status.REGRESSION),
     ],
 )
-def test_what_was_decided_is_printed_although_the_run_is_incomplete(damage, about, status, tmp_path, capsys):
+def test_verdicts_of_an_incomplete_run_are_printed(damage, about, status, tmp_path, capsys):
     run = gate_run(benchmarks=4, **about)
     damage(run)
     save(tmp_path / "gate.json", run)
@@ -319,7 +319,7 @@ def test_one_cause_has_one_line():
     assert lines[3] == f"{'':12}  wrong: uniform: row 3 was drawn 300 times" and max(map(len, lines)) <= table.WIDTH
 
 
-def test_an_interval_without_ends_is_not_yet_known():
+def test_an_infinite_interval_is_shown_as_not_yet_known():
     (row, *_) = table.rows_of(judge(gate_run(noise=0.5, benchmarks=1, launches=2)))
     assert row[6] == "not yet known" and "?" not in " ".join(row)
 
@@ -334,7 +334,7 @@ def test_installed_files_may_grow_by_100_kilobytes(base, head, word):
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong", "skipped"])
-def test_what_head_can_no_longer_do_is_a_regression(status, tmp_path, capsys):
+def test_a_lost_ability_of_head_is_a_regression(status, tmp_path, capsys):
     run = gate_run(noise=0.01, benchmarks=3)
     run.records[3].fail(status, "a row was never added")
     save(tmp_path / "gate.json", run)
@@ -342,7 +342,7 @@ def test_what_head_can_no_longer_do_is_a_regression(status, tmp_path, capsys):
     assert f"{status}: a row was never added" in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_what_base_cannot_do_is_not_judged(tmp_path, capsys):
+def test_an_ability_that_base_lacks_is_not_judged(tmp_path, capsys):
     run = gate_run(noise=0.01, benchmarks=3)
     for record in run.records[2:4]:
         empty(record)
@@ -367,7 +367,7 @@ def test_a_bench_run_is_no_gate_run():
         check_kind(throughput_run())
 
 
-def test_the_program_prints_an_aligned_table_how_to_go_on_and_one_closing_line(tmp_path, capsys):
+def test_the_program_prints_a_table_the_next_steps_and_a_closing_line(tmp_path, capsys):
     run = gate_run(slower=0.3, noise=0.01, benchmarks=3, launches=14)
     run.command = "python -m suites.gate --base main --only other --out results/runs/x.json"
     save(tmp_path / "gate.json", run)
@@ -386,7 +386,7 @@ def test_the_program_prints_an_aligned_table_how_to_go_on_and_one_closing_line(t
 
 
 @pytest.mark.parametrize(("about", "status", "start"), [({"noise": 0.01}, 0, "PASS: 12"), ({"noise": 0.5}, 2, "CAN'T")])
-def test_the_other_closing_lines(tmp_path, capsys, about, status, start):
+def test_each_verdict_has_its_closing_line(tmp_path, capsys, about, status, start):
     save(tmp_path / "gate.json", gate_run(**about))
     assert program.main([str(tmp_path / "gate.json")]) == status
     assert capsys.readouterr().out.splitlines()[-1].startswith(start)

@@ -105,7 +105,7 @@ def test_a_cell_without_a_figure_is_hatched():
     assert (missing.text, missing.css) == (NOTHING, "none")
 
 
-def test_a_withdrawn_figure_is_not_in_it():
+def test_a_withdrawn_figure_is_not_shown():
     changed = use_run(blocks=1)
     for record in changed.records:
         if (record.peer, record.benchmark) == ("rllib", "sample_held"):
@@ -114,7 +114,7 @@ def test_a_withdrawn_figure_is_not_in_it():
 
 
 @pytest.mark.parametrize("theme", PAGES)
-def test_the_picture_is_whole_and_deterministic(run, theme):
+def test_the_picture_is_complete_and_deterministic(run, theme):
     heat = heat_map(context_of(run))
     drawn = picture(heat, theme)
     assert drawn == picture(heat_map(context_of(run)), theme)
@@ -125,8 +125,8 @@ def test_the_picture_is_whole_and_deterministic(run, theme):
 
 
 @pytest.mark.parametrize("shades", [LIGHT, DARK])
-def test_texts_stand_out_from_their_shades(shades):
-    """At least 4.5 to 1, as WCAG asks of small text."""
+def test_texts_have_enough_contrast_to_their_shades(shades):
+    """At least 4.5 to 1, the minimum of WCAG for small text."""
 
     def luminance(color):
         parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
@@ -138,7 +138,7 @@ def test_texts_stand_out_from_their_shades(shades):
         assert (lighter + 0.05) / (darker + 0.05) >= 4.5, name
 
 
-def test_one_sentence_for_each_reader(run):
+def test_each_kind_of_reader_has_one_sentence(run):
     said = {each.reader: each.text for each in sentences(context_of(run))}
     assert list(said) == [
         "One process, small rows", "One process, large rows", "Many processes",
@@ -184,7 +184,7 @@ def test_a_learner_that_works_is_not_compared_without_a_figure_of_another_librar
     assert "works" not in told and f": 50.5{TIMES} (" in told
 
 
-def test_a_variant_of_the_same_library_is_no_other_library():
+def test_a_variant_does_not_count_as_another_library():
     run = with_work({})
     run.records[:] = [record for record in run.records if record.peer.startswith("cpprb_impl")]
     told = many_processes(run)
@@ -207,7 +207,7 @@ def test_the_heat_map_explains_what_style_means(run):
     assert "-style" not in dict(heat_map(context_of(others)).notes)
 
 
-def test_what_was_not_measured_is_left_out():
+def test_unmeasured_cells_are_left_out():
     empty, alone = context_of(empty_run()), context_of(throughput_run(blocks=1))
     assert sentences(empty) == [] and heat_map(empty).tables == []
     assert [each.reader for each in sentences(alone)] == ["One process, small rows"]

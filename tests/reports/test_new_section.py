@@ -78,7 +78,7 @@ def test_every_module_of_a_section_is_listed_and_has_a_template():
     assert all((folder / f"{name}.md.j2").exists() for name in NAMES)
 
 
-def test_what_loops_over_the_sections_names_no_suite():
+def test_code_that_loops_over_sections_names_no_suite():
     suites = set(SUITES) - {"memory", "control"}  # which are words for other things, too
     for place in WITHOUT_SUITES:
         path = CHECKOUT / "reports" / place

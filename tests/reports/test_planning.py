@@ -82,7 +82,7 @@ def test_plans_are_made_from_the_first_peer_without_compression_if_it_was_measur
         assert now.figures == {benchmark: [2 * value for value in values] for benchmark, values in before.items()}
 
 
-def test_speeds_of_links():
+def test_speeds_of_links_are_parsed():
     assert [link_speed(text) for text in ("10gbit", "500mbit", "none")] == [1.25e9, 62.5e6, math.inf]
     for bad in ("", "10", "gbit", "-1gbit", "0mbit"):
         with pytest.raises(ValueError, match=f"^{bad!r} is no speed"):
@@ -115,7 +115,7 @@ def test_a_full_link_determines_the_rate():
     assert reached.batches == pytest.approx(200, rel=0.03)
 
 
-def test_three_batches_are_under_way_during_long_delays():
+def test_three_batches_are_in_flight_during_long_delays():
     """One batch needs two delays. Exponential delays and the order of batches cost less than half of the rate."""
     reached = simulate(FREE, ROOMY, FAST, delay=0.05)
     assert 0.5 * 3 / 0.1 < reached.batches < 3 / 0.1
@@ -146,7 +146,7 @@ def test_a_simulation_is_reproducible():
     assert simulate(COSTS, ROOMY, FAST, 1e-5) == simulate(COSTS, ROOMY, FAST, 1e-5)
 
 
-def test_errors_are_told_for_every_cell():
+def test_errors_are_reported_for_every_cell():
     run = hosts_run()
     compared = compare(run, model_of(run))
     assert [(each.cell.data, each.was_seen) for each in compared] == [(1, True), (1, True), (2, False), (2, False)] * 2
@@ -165,7 +165,7 @@ def plan(hosts: HostCounts, **load: float) -> Plan:
     return Plan(Load(**{"row_bytes": 100, "batch": 64, "batches": 10, "transitions": 20_000, **load}), hosts)
 
 
-def test_the_least_number_of_data_hosts():
+def test_the_least_number_of_data_hosts_is_planned():
     """20,000 rows per second of 0.1 ms keep 2 hosts busy: 3 are needed for at most 70% each."""
     assert least_data_hosts(plan(HostCounts(1)), STORING) == 3
     busiest = uses(plan(HostCounts(3)), STORING)[0]
@@ -178,7 +178,7 @@ def test_the_least_number_of_data_hosts():
     assert verdict(plan(HostCounts(5)), STORING).startswith("5 data hosts are enough (3 would be)")
 
 
-def test_data_hosts_that_are_too_many_for_the_learner():
+def test_too_many_data_hosts_saturate_the_learner():
     """10 batches per second, and 4 ms of the learner for each data host: 25 hosts would keep it fully busy."""
     costs = model(replace(FREE, store=Cost(row=1e-4), learn=Cost(message=0.004)))
     assert verdict(plan(HostCounts(25)), costs).startswith(
@@ -198,7 +198,7 @@ def test_explorers_on_the_data_hosts_need_their_processors_and_no_storing_proces
     assert [reached.rows for reached in simulated(local, STORING)] == [0, 0]
 
 
-def test_explorer_hosts_that_are_too_few():
+def test_too_few_explorer_hosts_saturate_their_link():
     """A row of 100 bytes, 20,000 per second: 2 MB per second, and a link of 1 MB per second."""
     few = plan(HostCounts(8, explorers=1, link=1e6), batches=0)
     assert least_explorer_hosts(few, model(FREE)) == 3
@@ -219,7 +219,7 @@ def test_no_number_of_data_hosts_is_enough_if_something_else_saturates(costs, li
     assert f"No number of data hosts up to 1,024 is enough, because of {blocking}" in verdict(wanted, model(costs))
 
 
-def test_a_plan_outside_of_the_measurements_says_so():
+def test_a_plan_outside_the_measured_range_is_marked():
     run = hosts_run()
     wanted = plan_from({"BATCH": "4096", "ROW": "1000000", "DATA_HOSTS": "20"}, run, model(COSTS))
     lines = "\n".join(tables.plan_lines(wanted, model(COSTS), cells_of(run, NEEDED)))
@@ -271,7 +271,7 @@ def test_the_service_times_are_those_of_the_newest_committed_record_of_hosts():
 
 
 @pytest.mark.parametrize("explorers", ["0", "1"])
-def test_what_is_not_in_the_table_of_the_simulation_is_explained(explorers):
+def test_gaps_in_the_table_of_the_simulation_are_explained(explorers):
     run = hosts_run()
     chosen = plan_from({"EXPLORER_HOSTS": explorers, "ROW": "CartPole-v1"}, run, model(COSTS))
     *table, empty, explained = tables.plan_lines(chosen, model(COSTS), cells_of(run, NEEDED))

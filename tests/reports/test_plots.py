@@ -11,7 +11,7 @@ LOOKS = plots.looks(PEERS, PEERS)
 FIGURE = Figure(2e-6, 1e-6, 3e-6, 5)
 
 
-def test_no_two_peers_look_alike() -> None:
+def test_every_peer_has_a_distinct_style() -> None:
     assert len(set(LOOKS.values())) == len(PEERS)
 
 

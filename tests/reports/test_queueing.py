@@ -27,7 +27,7 @@ def alike(said: Rates, found: Rates, tolerance: float) -> None:
 
 @BOTH
 @pytest.mark.parametrize("explorers", [1, 3, 7])
-def test_without_exclusion_and_with_a_core_each_nothing_waits(solve, explorers):
+def test_without_exclusion_and_with_a_core_per_process_no_process_waits(solve, explorers):
     rates = solve(FREE, ModelledFleet(explorers, 100, 1e-5, cores=8))
     assert rates.explorers == pytest.approx(explorers * 100 / (2e-5 + 100 * 1e-5), rel=0.1)
     assert rates.learner == pytest.approx(1 / 5e-5, rel=0.05)
@@ -49,13 +49,13 @@ def test_processes_share_the_cores_equally(solve):
 
 @BOTH
 def test_the_exclusive_part_bounds_all_explorers_together(solve):
-    """However many cores there are; the learner's share is small beside 60 explorers."""
+    """However many cores there are. The learner's share is small beside 60 explorers."""
     rates = solve(replace(LOCKED, learn=1.0), ModelledFleet(60, 10, 0.0, cores=64))
     assert rates.explorers == pytest.approx(10 / 1e-5, rel=0.1)
 
 
 @BOTH
-def test_new_rows_cost_the_learner(solve):
+def test_new_rows_cost_the_learner_time(solve):
     costs = replace(FREE, row=1e-8)  # 5 million rows per second take a twentieth of its time
     rates = solve(costs, ModelledFleet(1, 100, 0.0, cores=2))
     assert rates.learner == pytest.approx(0.95 / 5e-5, rel=0.05)
@@ -80,7 +80,7 @@ def test_costs_fitted_to_one_and_two_explorers_predict_four(costs):
         alike(predict(fitted, fleet), simulate(costs, fleet), 0.3)
 
 
-def test_a_wrong_cost_would_show():
+def test_a_wrong_cost_is_detected():
     fleet = ModelledFleet(4, 100, 2e-5, cores=2)
     wrong = predict(replace(MANAGED, add_alone=3e-3), fleet)
     assert wrong.explorers < 0.7 * simulate(MANAGED, fleet).explorers

@@ -28,7 +28,7 @@ def answer_to(run, label, among_copying=False):
     return next(answer for answer in found if (answer.job.label, answer.among_copying) == (label, among_copying))
 
 
-def test_jobs_come_in_the_order_in_which_they_are_spoken_of():
+def test_jobs_are_listed_in_a_fixed_order():
     run = throughput_run(blocks=1)
     run.records.reverse()
     assert [job.label for job in jobs_of(run)] == [
@@ -37,7 +37,7 @@ def test_jobs_come_in_the_order_in_which_they_are_spoken_of():
     assert list(jobs_of(run)[0].cells)[:2] == ["cpprb_impl", "cpprb"]
 
 
-def test_the_winner_its_factor_and_its_rival():
+def test_a_ranking_names_the_winner_its_factor_and_its_rival():
     answer = answer_to(throughput_run(), "sample 32")
     assert (answer.winner, answer.runner_up, answer.reference) == ("cpprb_impl", "cpprb", "cpprb")
     assert answer.over_reference.figure.value == pytest.approx(7.8 / 4, rel=0.1)
@@ -50,7 +50,7 @@ def test_a_ratio_whose_interval_lies_within_10_percent_is_called_within_10_perce
     assert answer.sureness.startswith("within 10% (")
 
 
-def test_two_that_differ_by_less_than_can_be_told_apart_are_equal():
+def test_peers_that_differ_by_less_than_the_threshold_are_equal():
     run = throughput_run(peers=("cpprb_impl", "cpprb"))
     for record in (record for record in run.records if record.benchmark == "sample"):
         values = [1.0] * 5 if record.peer == "cpprb_impl" else [0.97, 1.05, 1.02, 0.99, 1.01]
@@ -65,7 +65,7 @@ def test_two_that_differ_by_less_than_can_be_told_apart_are_equal():
     assert not answer.is_equal and answer.sureness == "too close to call (3 of 5 blocks)"
 
 
-def test_who_keeps_references_wins_with_a_mark_and_the_copying_get_their_own_row():
+def test_a_winner_that_keeps_references_is_marked_and_copying_peers_have_a_row():
     run = throughput_run()
     assert answer_to(run, "add 1").winner == "baselines-style"
     assert answer_to(run, "add 1").keeps_references
@@ -82,7 +82,7 @@ def test_a_peer_may_copy_one_step_and_keep_a_batch():
     assert [run.peers[0].known.keeps(job.benchmark, job.params) for job in (one, batch, sample)] == [False, True, False]
 
 
-def test_a_difference_that_memory_layout_could_make_is_at_most_likely():
+def test_a_difference_that_memory_layout_could_cause_is_at_most_likely():
     """Two identical builds have differed by as much."""
     run = throughput_run(peers=("cpprb_impl", "cpprb"))
     ours, theirs = (
@@ -102,8 +102,8 @@ def test_fewer_than_five_launches_give_no_verdict():
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_winner_has_the_best_of_the_figures_that_are_shown(seed):
-    """However noisy: no other peer's median is better, even where ratios within blocks say otherwise."""
+def test_the_winner_has_the_best_shown_figure(seed):
+    """However noisy the figures: no other peer's median is better, even if ratios within blocks say otherwise."""
     rng = random.Random(seed)
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=3)
     for record in run.records:
@@ -118,7 +118,7 @@ def test_two_launches_are_too_few_to_be_clear():
     assert answer.over_reference.text == "~2.1\N{MULTIPLICATION SIGN}"  # no third digit
 
 
-def test_higher_is_better_in_the_ape_x_suite_and_every_ratio_is_to_one_peer():
+def test_ape_x_ranks_higher_as_better_and_takes_ratios_to_one_peer():
     run = throughput_run()
     add_apex(run)
     _, found, reference = answers(run, "apex")
@@ -129,7 +129,7 @@ def test_higher_is_better_in_the_ape_x_suite_and_every_ratio_is_to_one_peer():
     assert by_label["learner N=1"].over_reference.figure.low > 1
 
 
-def test_the_rival_is_of_another_library_if_there_is_one():
+def test_the_rival_belongs_to_another_library_if_possible():
     run = throughput_run(peers=("cpprb_impl", "rllib", "cpprb"))
     for record in run.records:  # the slowest of the three is the fastest's variant
         record.peer = {"rllib": "cpprb", "cpprb": "cpprb_impl[b]"}.get(record.peer, record.peer)
@@ -148,7 +148,7 @@ def test_without_the_reference_ratios_are_to_the_first_peer():
     assert context_of(empty_run()).reference(SUITES["throughput"]) is None
 
 
-def test_a_job_at_which_no_peer_was_measured():
+def test_a_job_without_figures_has_no_winner():
     run = throughput_run(peers=("cpprb",))
     for record in run.records[:1]:
         record.samples.clear()
@@ -157,15 +157,15 @@ def test_a_job_at_which_no_peer_was_measured():
     assert answer_to(run, "add 100").sureness == "no rival measured"
 
 
-def test_no_common_block_is_no_comparison():
+def test_peers_without_a_common_block_are_not_compared():
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
     throughput_cell(run, "add", 1, "cpprb", "CartPole-v1").samples[:] = []
     throughput_cell(run, "add", 1, "cpprb", "CartPole-v1").add_sample(7, 1.0)
     assert answer_to(run, "add 1").sureness == "no block in common"
 
 
-def test_a_winner_that_its_runner_up_beats_within_blocks_is_too_close_to_call():
-    """Of medians alone, X is the fastest: "X at sample 256 (~0.88 times as fast as the next)" was said of it."""
+def test_a_winner_that_loses_within_blocks_is_too_close_to_call():
+    """By medians alone X is the fastest, and reports said "X at sample 256 (~0.88 times as fast as the next)"."""
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=2)
     job = next(job for job in jobs_of(run) if job.label == "sample 32")
     ours, theirs = job.cells["cpprb_impl"], job.cells["cpprb"]

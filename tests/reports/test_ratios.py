@@ -18,12 +18,12 @@ def record(values, calls=None, peer="cpprb[MP]"):
     return made
 
 
-def test_two_launches_give_two_digits_and_say_so():
+def test_two_launches_yield_two_digits_and_a_remark():
     ratio = ratio_of(record([2.468, 2.568], peer="other"), record([1.0, 1.0]))
     assert (ratio.text, ratio.interval) == (f"~2.5{TIMES}", "range 2.5 to 2.6")
 
 
-def test_few_calls_of_the_reference_make_a_bound_below_the_interval():
+def test_few_calls_of_the_reference_yield_a_lower_bound():
     mine, few = record([730.0] * 5, 90_000, peer="other"), record([1.0] * 5, 999)
     assert ratio_of(mine, few).text == f">500{TIMES}"
     assert ratio_of(mine, few).words == f"more than 500{TIMES}"
@@ -31,29 +31,29 @@ def test_few_calls_of_the_reference_make_a_bound_below_the_interval():
     assert ratio_of(mine, record([1.0] * 5)).text == f"730{TIMES}"
 
 
-def test_no_bound_where_the_reference_is_faster():
+def test_a_faster_reference_yields_no_bound():
     assert ratio_of(record([0.5] * 5, peer="other"), record([1.0] * 5, 10)).text == f"0.500{TIMES}"
 
 
-def test_no_ratio_to_itself_or_to_none():
+def test_the_reference_and_missing_references_have_no_ratio():
     mine = record([1.0])
     assert ratio_of(mine, mine) is None and ratio_of(mine, None) is None and ratio_of(None, mine) is None
 
 
 @pytest.mark.parametrize(("low", "launches", "is_clear"), [(1.2, 5, True), (1.2, 4, False), (1.05, 5, False)])
-def test_clear_is_what_the_legend_says(low, launches, is_clear):
+def test_a_clear_ratio_is_as_the_legend_defines_it(low, launches, is_clear):
     assert Ratio(Figure(2.0, low, 3.0, launches)).clearly_faster is is_clear
 
 
 @pytest.mark.parametrize(
     ("value", "rounded"), [(730, 500), (500, 500), (499, 200), (0.31, 0.2), (1.0, 1), (1999, 1000), (9.99, 5)]
 )
-def test_rounding_down(value, rounded):
+def test_bounds_are_rounded_down(value, rounded):
     assert rounded_down(value) == rounded
 
 
-def test_reports_and_suites_assume_the_same():
-    """The rooms don't import each other: a budget is spent on what a report needs."""
+def test_reports_and_suites_use_the_same_thresholds():
+    """The packages do not import each other, but a budget is spent on what a report needs."""
     assert fleet.ENOUGH_CALLS == verdicts.FEWEST_CALLS
     assert registry.REFERENCES == (
         verdicts.REFERENCE,

@@ -13,8 +13,8 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 BLANK = "".join(f"<!-- generated: {name} -->\n<!-- end -->\n\n" for name in PARTS)
 
 
-def test_readme_and_its_pictures_are_what_the_records_give():
-    """If this fails: make report, and commit what it writes."""
+def test_readme_and_its_pictures_match_the_records():
+    """If this fails: make report, and commit the result."""
     for path, text in files().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} differs from the committed records"
 
@@ -50,13 +50,13 @@ def test_pictures_are_written_in_light_and_dark(written):
     assert 'srcset="docs/answer-dark.svg"' in part(written[0], "picture")
 
 
-def test_what_is_outside_the_markers_stays_and_nothing_changes_the_second_time(written):
+def test_text_outside_the_markers_is_kept_and_a_second_run_changes_nothing(written):
     text, root, _ = written
     assert text.startswith("# Title\n") and text.endswith("Kept as it is.\n")
     assert generated(text, references(root / "reference")) == text
 
 
-def test_of_a_profile_the_newest_record_counts(tmp_path):
+def test_the_newest_record_of_a_profile_is_used(tmp_path):
     for name, started in (("b", "2026-11-19T06:30:00Z"), ("a", "2026-11-20T06:30:00Z")):
         run = throughput_run(peers=("cpprb",), blocks=1)
         run.profile, run.started = "quick", started
@@ -64,7 +64,7 @@ def test_of_a_profile_the_newest_record_counts(tmp_path):
     assert references(tmp_path)["quick"].paths[0].name == "a.json"
 
 
-def test_records_of_one_question_are_read_as_one_unless_they_are_of_other_machines(tmp_path):
+def test_records_of_one_question_are_merged_only_for_the_same_machine(tmp_path):
     for name, profile, peers, cpu in (
         ("a", "paired_training", ("cpprb", "cpprb_impl"), "one"),
         ("b", "paired_speed", ("cpprb", "baselines-style"), "one"),

@@ -42,7 +42,7 @@ PLACES = {
         "one\rtwo",
     ],
 )
-def test_a_text_is_shown_as_it_is_wherever_it_stands(text, place):
+def test_text_is_escaped_in_every_context(text, place):
     page = to_html(PLACES[place](text), {})
     words = html.unescape(re.sub(r"</?(p|pre|code|div|table|thead|tbody|tr|th|td)( [^>]*)?>", " ", page)).split()
     assert " ".join(text.split()) in " ".join(words)
@@ -55,10 +55,10 @@ def test_columns_of_numbers_are_aligned_to_the_right():
     assert rule == "| --- | --: | --- |"
 
 
-def test_bold_text_keeps_what_is_in_it():
+def test_bold_text_keeps_its_contents():
     assert bold("a*b") == Markup(r"**a\*b**")
 
 
-def test_pictures_beside_each_other_are_one_group():
+def test_adjacent_pictures_are_one_group():
     page = to_html("![one](a.png)\n![two](b.png)\n", {"a.png": Markup("<svg>1</svg>"), "b.png": Markup("<svg>2</svg>")})
     assert page == '<div class="plots"><figure><svg>1</svg></figure><figure><svg>2</svg></figure></div>'

@@ -41,7 +41,7 @@ def test_a_figure_from_before_a_failure_is_shown_with_a_mark_and_its_reason(tmp_
     assert told["Sharing: CartPole-v1", OURS, "add 1 from N=4, rows/s"].startswith(f"8,080,000 50.0{TIMES} [")
 
 
-def test_a_run_of_memory_alone_has_no_answer_and_says_where_to_look(tmp_path):
+def test_a_run_of_memory_alone_refers_to_its_section(tmp_path):
     run = throughput_run(blocks=1)
     run.records.clear()
     add_memory(run)
@@ -49,7 +49,7 @@ def test_a_run_of_memory_alone_has_no_answer_and_says_where_to_look(tmp_path):
     assert "This run covers only memory: see all figures, below." in html
 
 
-def test_jobs_are_named_by_what_they_do_and_by_capacity_where_there_are_two():
+def test_jobs_are_named_by_their_call_and_by_capacity_if_ambiguous():
     run = throughput_run(peers=("cpprb",), blocks=1)
     for benchmark, batch in (("add_dicts", 1), ("add_lists", 100)):
         throughput_cell(run, benchmark, batch, "cpprb", "CartPole-v1")
@@ -60,7 +60,7 @@ def test_jobs_are_named_by_what_they_do_and_by_capacity_where_there_are_two():
     ]  # fmt: skip
 
 
-def test_the_usual_capacity_is_said_once(tmp_path):
+def test_the_usual_capacity_is_stated_once(tmp_path):
     run = throughput_run(peers=("cpprb",), blocks=1)
     assert build(run, tmp_path)[1].read_text(encoding="utf-8").count("Usual parameters: capacity 100,000.") == 1
     throughput_cell(run, "prioritized", 32, "cpprb", "CartPole-v1", capacity=1_000_000).add_sample(0, 1e-6)
@@ -68,7 +68,7 @@ def test_the_usual_capacity_is_said_once(tmp_path):
     assert text.count("Usual parameters: capacity 100,000.") == 1
 
 
-def test_integrity_has_figures_and_a_sign_beside_each_unsafe_buffer(tmp_path):
+def test_integrity_has_figures_and_marks_each_unsafe_buffer(tmp_path):
     run = throughput_run()
     add_apex(run)
     add_sharing(run)
@@ -97,7 +97,7 @@ def test_integrity_has_figures_and_a_sign_beside_each_unsafe_buffer(tmp_path):
 
 
 @pytest.mark.usefixtures("without_pictures")
-def test_usual_parameters_are_those_that_names_of_jobs_omit(tmp_path):
+def test_names_of_jobs_omit_exactly_the_usual_parameters(tmp_path):
     run = throughput_run(peers=("cpprb",), blocks=1)
     run.cell(
         suite="latency", benchmark="add_p50", peer="cpprb", workload="CartPole-v1",
@@ -121,7 +121,7 @@ def test_a_count_has_no_ratio(tmp_path):
 
 
 @pytest.mark.usefixtures("without_pictures")
-def test_doing_it_again_makes_the_environments_of_its_peers(tmp_path):
+def test_the_command_to_repeat_a_run_makes_the_venvs_of_its_peers(tmp_path):
     run = throughput_run(blocks=1)
     assert f"\n    make setup PROFILE={run.profile}\n" in build(run, tmp_path)[1].read_text(encoding="utf-8")
     run.command = "python -m suites.run --profile tiny --peers 'torchrl[naive],cpprb' --out x.json"
@@ -130,7 +130,7 @@ def test_doing_it_again_makes_the_environments_of_its_peers(tmp_path):
     assert f"\n{setup}\n    .venv/bin/python -m suites.run" in page
 
 
-def test_a_command_names_the_interpreter_of_its_peer():
+def test_a_command_uses_the_interpreter_of_its_peer():
     assert runnable("python -m suites.conformance") == ".venv/bin/python -m suites.conformance"
     assert runnable(".peers/torch/bin/python -m x") == ".peers/torch/bin/python -m x"
 

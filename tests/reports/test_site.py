@@ -78,7 +78,7 @@ def table(page) -> str:
 
 @needs_browser
 def test_ratios_and_intervals_are_those_of_the_frames(visit):
-    """Of every cell of a record: the median, its interval, the launches, and the ratio to cpprb."""
+    """For every cell of a record: the median, its interval, the launches, and the ratio to cpprb."""
     found = visit().evaluate(
         """async (name) => {
           const data = await unpack(document.getElementById("data"));
@@ -132,7 +132,7 @@ def test_ratios_and_intervals_are_those_of_the_frames(visit):
         ("of.batch", "256"),
     ],
 )
-def test_a_choice_changes_the_table_and_a_link_shows_it_again(visit, control, value):
+def test_a_selection_changes_the_table_and_a_link_restores_it(visit, control, value):
     page = visit(f"record={QUICK}")
     before = table(page)
     page.locator(f"[id='{control}']").select_option(value)
@@ -162,7 +162,7 @@ def test_a_filter_hides_the_buffers_that_fail_it(visit, box, gone, kept):
 
 
 @needs_browser
-def test_search_and_ticks_choose_buffers(visit):
+def test_search_and_checkboxes_select_buffers(visit):
     page = visit(f"record={QUICK}")
     everything = peers(page)
     page.locator("#find").fill("CPPRB")
@@ -223,7 +223,7 @@ def test_two_buffers_are_compared_record_by_record(visit):
 @needs_browser
 @pytest.mark.parametrize("suite", ["throughput", "latency", "memory", "startup", "integrity", "conformance", "apex"])
 @pytest.mark.parametrize("show", ["ratio", "absolute"])
-def test_every_cell_has_a_text_and_a_missing_figure_its_reason(visit, suite, show):
+def test_every_cell_has_text_and_a_missing_figure_a_reason(visit, suite, show):
     page = visit(f"record={QUICK}&suite={suite}&show={show}")
     cells = page.locator("#map tbody td button").evaluate_all("all => all.map((each) => [each.innerText, each.title])")
     assert cells
@@ -244,7 +244,7 @@ def test_arrow_keys_move_through_the_table(visit):
 
 
 @needs_browser
-def test_a_phone_scrolls_the_table_and_not_the_page(visit):
+def test_a_narrow_screen_scrolls_the_table_and_not_the_page(visit):
     page = visit(f"record={QUICK}", 390, 844)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert not page.locator("#find").is_visible()
@@ -255,15 +255,15 @@ def test_a_phone_scrolls_the_table_and_not_the_page(visit):
 
 
 @needs_browser
-def test_a_suite_opens_on_a_record_that_has_figures_of_it(visit):
-    """The survey declares the memory suite, and left it out."""
+def test_a_suite_opens_on_a_record_with_its_figures(visit):
+    """The survey declares the memory suite but left it out."""
     page = visit("suite=memory")
     assert page.locator("#record").input_value() == QUICK
     assert page.locator("#map td.better-1, #map td.same").count()
 
 
 @needs_browser
-def test_back_shows_the_view_before(visit):
+def test_the_back_button_restores_the_previous_view(visit):
     page = visit(f"record={QUICK}")
     before = table(page)
     page.locator("#suite").select_option("memory")
@@ -274,7 +274,7 @@ def test_back_shows_the_view_before(visit):
 
 
 @needs_browser
-def test_a_figure_of_0_is_no_missing_one(visit):
+def test_a_figure_of_0_is_not_missing(visit):
     page = visit(f"record={QUICK}&suite=memory")
     row = page.locator("#map tbody tr", has=page.locator("th", has_text="cpprb_impl"))
     place = page.locator("#map thead th").all_inner_texts().index("memory, empty")
@@ -289,7 +289,7 @@ def test_checks_are_not_compared_as_speeds(visit):
 
 
 @needs_browser
-def test_typical_is_the_mean_of_at_least_half_of_the_jobs(visit):
+def test_the_typical_ratio_needs_at_least_half_of_the_jobs(visit):
     page = visit(f"record={SURVEY}&suite=sharing")
     found = page.evaluate(
         """async () => {
@@ -373,7 +373,7 @@ def test_behaviour_that_is_promised_but_dangerous_is_marked(visit):
 
 
 @needs_browser
-def test_a_link_to_a_place_of_the_report_opens_it_and_keeps_the_table(report):
+def test_a_link_to_a_section_opens_it_and_keeps_the_table(report):
     page = report("#suite=memory")
     shown = table(page)
     page.locator('nav a[href="#method"]').click()
@@ -395,7 +395,7 @@ def run_of(name: str, started: str, factor: float = 1.0):
     return {name: run}
 
 
-def test_a_record_is_compared_with_another_of_such_a_machine():
+def test_a_record_is_compared_with_one_of_a_similar_machine():
     runs = run_of("theirs", "2026-11-20T06:30:00Z") | run_of("ours", "2026-11-21T06:30:00Z")
     found = replications(runs)["theirs"]
     assert found.by == "ours" and found.agreement.within == found.agreement.compared > 20
@@ -406,7 +406,7 @@ def test_a_record_is_compared_with_another_of_such_a_machine():
     assert replications(runs) == {"theirs": None, "ours": None}
 
 
-def test_the_page_says_of_each_record_whether_it_was_replicated(tmp_path):
+def test_each_record_is_marked_as_replicated_or_not(tmp_path):
     for name, run in (run_of("theirs", "2026-11-20T06:30:00Z") | run_of("ours", "2026-11-21T06:30:00Z")).items():
         save(tmp_path / f"{name}.json", run)
     out = tmp_path / "site.html"
@@ -418,7 +418,7 @@ def test_the_page_says_of_each_record_whether_it_was_replicated(tmp_path):
     assert re.search(told, out.read_text(encoding="utf-8"))
 
 
-def test_a_run_that_is_in_two_files_is_shown_once_and_replicates_nothing(tmp_path, capsys):
+def test_a_run_in_two_files_is_shown_once_and_is_no_replication(tmp_path, capsys):
     (run,) = run_of("theirs", "2026-11-20T06:30:00Z").values()
     for name in ("theirs", "bench-quick"):
         save(tmp_path / f"{name}.json", run)

@@ -117,7 +117,7 @@ def test_each_column_has_the_ratio_to_the_librarys_own_buffer():
     assert found["memory, B/transition"][REFERENCE] == "56.0 [56.0, 56.0]"
 
 
-def test_a_speed_measured_in_turns_has_no_ratio_and_stands_in_the_docs():
+def test_a_speed_measured_in_turns_has_no_ratio_and_appears_in_the_docs():
     run = learners_run({OURS: 1_200.0})
     for peer, speed in ((OURS, 1.02), (REFERENCE, 1.0)):
         add(run, "relative_speed", peer, [speed + 0.001 * block for block in range(SEEDS)], steps=1_000)
@@ -128,19 +128,19 @@ def test_a_speed_measured_in_turns_has_no_ratio_and_stands_in_the_docs():
     assert rows[PRIORITIZED][-1] == ""
 
 
-def test_without_turns_the_docs_have_the_speed_of_trainings_that_followed_each_other():
+def test_without_turns_the_docs_state_the_speed_of_consecutive_trainings():
     rows = {row[1]: row for row in trainings.speed_rows(context_of(learners_run({OURS: 1_200.0})))}
     assert (rows[OURS][-1], rows[REFERENCE][-1]) == (f"1.20{TIMES} [1.20, 1.20], one after the other", "")
 
 
-def test_identical_trainings_are_told_and_have_no_test():
+def test_identical_trainings_are_reported_without_a_test():
     found = cells(learners_run())
     assert found["differing seeds"] == {REFERENCE: "", EXACT: "none", OURS: "", PRIORITIZED: ""}
     assert not found["p"][EXACT] and found["p"][OURS] == "1.0"
 
 
 @pytest.mark.parametrize("different", ["weights", "score"])
-def test_trainings_that_should_be_identical_and_are_not_are_a_fault_on_both_pages(different, tmp_path):
+def test_trainings_that_unexpectedly_differ_are_a_fault_on_both_pages(different, tmp_path):
     run = learners_run()
     next(each for each in run.records if (each.peer, each.benchmark) == (EXACT, different)).samples[2] = Sample(2, 1.0)
     assert cells(run)["differing seeds"][EXACT] == "2"
@@ -148,7 +148,7 @@ def test_trainings_that_should_be_identical_and_are_not_are_a_fault_on_both_page
         assert f"Fault: {EXACT} should draw the rows that {REFERENCE} draws" in page.read_text(encoding="utf-8")
 
 
-def test_other_returns_have_a_small_p_and_equal_ones_say_what_would_have_been_found():
+def test_different_returns_have_a_small_p_and_equal_ones_a_detectable_difference():
     found = cells(learners_run(scores={PRIORITIZED: 300.0}))
     assert (found["p"][PRIORITIZED], found["p"][OURS], found["would find"][OURS]) == ("0.016", "1.0", "28")
     assert "p" not in cells(learners_run(seeds=3))  # no difference could be significant
@@ -164,7 +164,7 @@ def test_steps_to_the_target_count_the_trainings_that_reached_it():
     assert needed[PRIORITIZED] == f"1,000 [900, 1,100]; 2.00{TIMES} [1.82, 2.22]"
 
 
-def test_the_docs_tell_outcomes_of_trainings_with_a_target():
+def test_the_docs_state_the_outcomes_of_trainings_with_a_target():
     run = learners_run(needed={PRIORITIZED: [3_000.0, None, 1_000.0, None, None], OURS: [None] * SEEDS}, target=300.0)
     rows = list(trainings.outcome_rows(context_of(run)))
     name = "DQN on CartPole, 4,000 steps, target 300"
@@ -174,7 +174,7 @@ def test_the_docs_tell_outcomes_of_trainings_with_a_target():
     assert not list(trainings.outcome_rows(context_of(learners_run())))
 
 
-def test_times_of_ape_x_are_compared_over_the_seeds_that_both_solved():
+def test_times_of_ape_x_are_compared_over_seeds_that_both_solved():
     found = cells(apex_run(unsolved="cpprb[PER behind one lock]", solved_by=2))
     assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; 1.50{TIMES} [1.50, 1.50]"
     assert found["time, s"]["cpprb[PER behind one lock]"] == f"200 range 200 to 200; ~0.45{TIMES} (range 0.45 to 0.45)"
@@ -199,7 +199,7 @@ def test_curves_end_when_the_last_training_has(monkeypatch):
 
 
 @pytest.mark.usefixtures("without_pictures")
-def test_rows_that_explorers_play_are_not_described_as_recorded_ones(tmp_path):
+def test_rows_played_by_explorers_are_not_described_as_recorded(tmp_path):
     run = apex_run()
     _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
     assert "CartPole-v1 is played by" in markdown and "| CartPole-v1 | " not in markdown
@@ -232,7 +232,7 @@ def test_only_columns_that_are_shown_are_explained(run, explained, tmp_path):
 )
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("peers", [{REFERENCE}, {OURS, EXACT}, {OURS, EXACT, PRIORITIZED, REFERENCE}])
-def test_records_that_are_partly_missing_still_give_a_page(benchmarks, drop, peers, tmp_path):
+def test_partly_missing_records_still_yield_a_page(benchmarks, drop, peers, tmp_path):
     run = learners_run(seeds=2, target=300.0)
     withdrawn = [record for record in run.records if record.benchmark in benchmarks and record.peer in peers]
     if drop:
@@ -243,14 +243,14 @@ def test_records_that_are_partly_missing_still_give_a_page(benchmarks, drop, pee
     assert "## Paired trainings" in markdown.read_text(encoding="utf-8")
 
 
-def test_the_test_of_equality():
+def test_the_test_of_equality_agrees_with_scipy():
     apart = [1.0, 2.0, 3.0, 4.0, 5.0], [11.0, 12.0, 13.0, 14.0, 15.0]
     assert p_equal(*apart) == pytest.approx(2 / 252) == pytest.approx(least_p(5, 5))
     assert p_equal([1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0]) == 1
     assert least_p(3, 3) > 0.05 > least_p(4, 4)
 
 
-def test_the_difference_that_a_test_can_detect_is_one_that_students_test_detects():
+def test_the_detectable_difference_is_detected_by_students_test():
     random = np.random.default_rng(0)
     least = detectable([-1.0, 1.0] * 3, [-1.0, 1.0] * 3)  # standard deviation: sqrt(6/5)
     one, other = (random.normal(mean, np.sqrt(1.2), (20_000, 6)) for mean in (0.0, least))

@@ -40,7 +40,7 @@ def test_peers_without_a_figure_are_on_the_first_screen_with_their_reasons(tmp_p
         assert f"Not measured on CartPole-v1: rllib and reverb ({FIXED}); flashbax (no wheel for this Python)." in page
 
 
-def test_without_a_rival_nothing_was_compared(tmp_path):
+def test_a_run_without_a_rival_says_that_nothing_was_compared(tmp_path):
     run = throughput_run(peers=("cpprb_impl",))
     assert not heat_map(context_of(run)).tables
     for page in told(run, tmp_path):
@@ -48,6 +48,6 @@ def test_without_a_rival_nothing_was_compared(tmp_path):
         assert "Not measured on" not in page
 
 
-def test_with_a_rival_neither_is_said(tmp_path):
+def test_a_run_with_a_rival_has_neither_remark(tmp_path):
     for page in told(throughput_run(peers=("cpprb_impl", "cpprb")), tmp_path):
         assert "nothing was compared" not in page and "Not measured on" not in page

@@ -89,7 +89,7 @@ def file(tmp_path):
     return write
 
 
-def test_the_unbroken_file_loads(file):
+def test_the_intact_file_loads(file):
     assert len(load(file()).records) == 2
 
 
@@ -162,7 +162,7 @@ def test_a_name_is_listed_once(file, listed):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"a": 1} x', b"[" * 100_000])
-def test_what_is_not_json_is_said_to_be_so(tmp_path, content):
+def test_invalid_json_is_reported_as_such(tmp_path, content):
     path = tmp_path / "broken.json"
     path.write_bytes(content)
     with pytest.raises(BadRecord, match=r"broken.json: is not JSON: "):

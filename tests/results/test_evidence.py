@@ -26,14 +26,14 @@ def ever(wealth, level=LEVEL):
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("scale", [0.002, 0.03, 0.3])
-def test_without_a_shift_it_is_rarely_ever_enough_although_one_looks_after_each_pair(noise, scale):
+def test_without_a_shift_repeated_looks_rarely_find_enough_evidence(noise, scale):
     random = np.random.default_rng(1)
     found = sum(ever(log_wealth(scale * NOISES[noise](random, PAIRS), 0.0, 0.1)) for _ in range(RUNS))
     assert found <= RUNS * LEVEL + 3 * math.sqrt(RUNS * LEVEL * (1 - LEVEL))
 
 
-def test_a_plain_test_that_is_repeated_after_each_pair_breaks_that_promise():
-    """The negative control: what it is that looking again and again does."""
+def test_an_ordinary_test_repeated_after_each_pair_exceeds_the_error_rate():
+    """The negative control: shows what repeated looks do."""
     random = np.random.default_rng(1)
     runs = 0.03 * random.normal(size=(RUNS, PAIRS))
 
@@ -43,7 +43,7 @@ def test_a_plain_test_that_is_repeated_after_each_pair_breaks_that_promise():
     assert sum(smallest(run) <= LEVEL for run in runs) > 2 * RUNS * LEVEL
 
 
-def test_centres_below_the_limit_give_even_less():
+def test_centres_below_the_limit_yield_even_less_evidence():
     random = np.random.default_rng(2)
     found = sum(ever(log_wealth(0.02 * random.normal(size=PAIRS) - 0.02, 0.0, 0.1)) for _ in range(RUNS))
     assert found <= 2
@@ -65,7 +65,7 @@ def test_an_outlier_counts_less_than_a_usual_difference():
     assert usual[-1] < outlier[-1]
 
 
-def test_a_difference_of_nothing_says_nothing():
+def test_a_difference_of_0_is_no_evidence():
     assert log_wealth([0.0] * 20, 0.0, 0.1) == [0.0] * 20
 
 

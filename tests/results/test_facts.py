@@ -43,14 +43,14 @@ def test_an_old_record_has_its_facts_in_sentences(features: dict[str, str], fact
     assert load(tmp_path / "run.json").peer("cpprb").known == facts
 
 
-def test_a_new_record_has_them_as_values_whatever_its_sentences_say(tmp_path: Path) -> None:
+def test_a_new_record_has_facts_as_values_independent_of_its_sentences(tmp_path: Path) -> None:
     facts = {"adds_batches": False, "returns_rows": True, "keeps_references": "batches"}
     save(tmp_path / "run.json", run_with(features={"batch_add": "yes", "gives": "columns"}, facts=facts))
     assert load(tmp_path / "run.json").peer("cpprb").known == Facts(**facts)
 
 
 @pytest.mark.parametrize("facts", [{}, {"adds_batches": True}, {"keeps_references": "sometimes"}])
-def test_facts_that_are_not_whole_are_refused(facts: dict, tmp_path: Path) -> None:
+def test_incomplete_facts_are_refused(facts: dict, tmp_path: Path) -> None:
     with pytest.raises(BadRecord, match="facts"):
         save(tmp_path / "run.json", run_with(facts=facts))
 

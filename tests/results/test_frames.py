@@ -54,7 +54,7 @@ def read(tmp_path):
     return read
 
 
-def test_each_sample_and_each_parameter_has_its_place(read):
+def test_each_sample_and_each_parameter_has_its_column(read):
     run = run_of({("cpprb", 1): [1.0, 2.0], ("cpprb[MP]", 100): [3.0]})
     table = read(run)
     assert table["value"].tolist() == [1.0, 2.0, 3.0]
@@ -91,7 +91,7 @@ def test_a_withdrawn_cell_is_read_but_has_no_figure_and_no_ratio(read):
     # The ranks of a table of order statistics for a median (Hahn and Meeker 1991, table A.15a).
     [(1, 1, 1, 0.0), (3, 1, 3, 0.75), (5, 1, 5, 0.9375), (6, 1, 6, 0.96875), (9, 2, 8, 0.9609375), (20, 6, 15, 0.9586)],
 )
-def test_an_interval_has_the_ranks_of_its_number_of_launches(read, launches, low, high, confidence):
+def test_an_interval_has_the_ranks_for_its_number_of_launches(read, launches, low, high, confidence):
     values = np.random.default_rng(3).permutation(np.arange(1.0, launches + 1)).tolist()
     figure = frames.figures(read(run_of({("cpprb", 1): values}))).iloc[0]
     assert (figure["low"], figure["high"]) == (low, high)
@@ -100,7 +100,7 @@ def test_an_interval_has_the_ranks_of_its_number_of_launches(read, launches, low
     assert figure["confidence"] == pytest.approx(confidence, abs=5e-5)
 
 
-def test_an_interval_contains_the_median_as_often_as_it_says(read):
+def test_an_interval_contains_the_median_with_its_stated_probability(read):
     draws = np.random.default_rng(1).exponential(size=(1500, 9))  # skewed, with the median log(2)
     table = read(run_of({("cpprb", number + 1): values.tolist() for number, values in enumerate(draws)}))
     found = frames.figures(table)
@@ -131,7 +131,7 @@ def test_jobs_without_their_reference_have_no_ratio(read):
     assert frames.ratios(table, "unknown").empty
 
 
-def test_the_same_job_of_two_runs_stays_apart(read):
+def test_the_same_job_of_two_runs_remains_separate(read):
     one = read(run_of({("cpprb", 1): [1.0], ("rlox", 1): [1.0]}), "one")
     two = read(run_of({("cpprb", 1): [4.0], ("rlox", 1): [2.0]}), "two")
     found = frames.ratios(pd.concat([one, two])).set_index(["run", "peer"])["value"]
@@ -189,7 +189,7 @@ def test_bounds_and_ratios_of_two_launches_are_not_compared(read, calls):
     assert frames.agreement(ratios, "one", "two") == frames.Agreement(0, 0, 0)
 
 
-def test_the_committed_records_are_read_whole():
+def test_the_committed_records_are_read_completely():
     paths = [QUICK, *sorted(REFERENCE.glob("*-s*.json"))]
     table = frames.read(paths)
     runs = [load(path) for path in paths]
@@ -211,7 +211,7 @@ def test_a_table_is_written_as_a_file_and_read_back(tmp_path, capsys, table, suf
     assert f"{len(expected):,} rows" in capsys.readouterr().out
 
 
-def test_what_cannot_be_read_or_written_is_named(tmp_path, capsys, read):
+def test_unreadable_and_unwritable_files_are_named(tmp_path, capsys, read):
     run = run_of({("cpprb", 1): [1.0]})
     save(tmp_path / "a" / "run.json", run)
     save(tmp_path / "b" / "run.json", run)
@@ -235,7 +235,7 @@ def test_parameters_of_different_types_are_one_column_of_text(read, tmp_path):
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=["fastest", "ratios", "reasons"])
-def test_an_example_of_the_readme_prints_a_table(example, capsys, monkeypatch):
+def test_the_example_of_the_readme_prints_a_table(example, capsys, monkeypatch):
     monkeypatch.chdir(README.parents[1])
     exec(example, {})
     shown = capsys.readouterr().out
@@ -245,7 +245,7 @@ def test_an_example_of_the_readme_prints_a_table(example, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("values", "low", "high"), [([1.0, 1.1, 1.5], 1.1 / 1.5, 1.1 * 1.5), ([1.0, 1.0, 1.01], 1 / 1.2, 1.2)]
 )
-def test_the_interval_of_another_run_is_twice_as_wide_and_at_least_a_fifth_to_either_side(read, values, low, high):
+def test_the_interval_for_another_run_is_twice_as_wide_and_at_least_a_fifth(read, values, low, high):
     ratios = frames.ratios(read(run_of({("cpprb", 1): [1.0] * 3, ("rlox", 1): [1 / value for value in values]})))
     (found,) = frames.for_another_run(ratios[ratios["peer"] == "rlox"]).to_dict("records")
     assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))

@@ -33,7 +33,7 @@ def test_records_are_withdrawn_with_reason_and_revision_and_keep_their_samples(p
 
 
 @pytest.mark.parametrize("asked", [["--suite", "memory"], ["--suite", "throughput", "--peer", "reverb"]])
-def test_a_command_that_matches_nothing_fails_and_leaves_the_file(path, asked, capsys):
+def test_a_command_that_matches_nothing_fails_and_does_not_change_the_file(path, asked, capsys):
     before = path.read_bytes()
     assert main([str(path), *asked, "--reason", "counted twice"]) == 1
     assert path.read_bytes() == before
@@ -47,12 +47,12 @@ def test_a_withdrawn_record_is_not_withdrawn_again():
         withdraw(run, "second", "def", suite="throughput")
 
 
-def test_a_reason_is_needed(path):
+def test_a_reason_is_required(path):
     with pytest.raises(SystemExit):
         main([str(path), "--suite", "throughput", "--reason", "  "])
 
 
-def test_only_a_withdrawn_record_has_a_revision_of_its_own(tmp_path):
+def test_only_a_withdrawn_record_has_its_own_revision(tmp_path):
     run = throughput_run(peers=("cpprb",), blocks=1)
     run.records[1].invalidated_at = "abc"
     with pytest.raises(BadRecord, match="invalidated_at: must be null unless the record is withdrawn"):

@@ -55,7 +55,7 @@ def test_a_cell_is_created_once(run):
         run.cell(**{**CELL, "unit": "s/call"})
 
 
-def test_a_loaded_run_goes_on_where_it_stopped(run, tmp_path):
+def test_a_loaded_run_continues_where_it_stopped(run, tmp_path):
     run.cell(**CELL).add_sample(0, 1.0)
     save(tmp_path / "run.json", run)
     again = load(tmp_path / "run.json")
@@ -63,7 +63,7 @@ def test_a_loaded_run_goes_on_where_it_stopped(run, tmp_path):
     assert [sample.value for sample in again.records[0].samples] == [1.0, 2.0]
 
 
-def test_a_cell_never_reached_stays_visible(run, tmp_path):
+def test_a_cell_never_reached_remains_visible(run, tmp_path):
     run.cell(**CELL)
     run.finish(interrupted=True)
     save(tmp_path / "run.json", run)
@@ -106,7 +106,7 @@ def test_the_first_failure_is_kept_and_so_are_its_samples(run):
     assert (record.status, record.reason, len(record.samples)) == ("failed", "the cause", 1)
 
 
-def test_nothing_measured_is_a_problem(run):
+def test_a_run_without_samples_is_a_problem(run):
     run.finish()
     assert run.problems() == ["nothing was measured"]
 
@@ -136,7 +136,7 @@ def test_a_block_has_one_sample(run):
         record.add_sample(0, 1.0)
 
 
-def test_an_invalid_run_leaves_the_file_that_was_there(run, tmp_path):
+def test_saving_an_invalid_run_keeps_the_previous_file(run, tmp_path):
     path = tmp_path / "run.json"
     save(path, run)
     before = path.read_bytes()
@@ -147,7 +147,7 @@ def test_an_invalid_run_leaves_the_file_that_was_there(run, tmp_path):
     assert os.listdir(tmp_path) == ["run.json"]
 
 
-def test_a_crash_while_writing_leaves_the_file_that_was_there(run, tmp_path, monkeypatch):
+def test_a_crash_while_writing_keeps_the_previous_file(run, tmp_path, monkeypatch):
     path = tmp_path / "run.json"
     save(path, run)
     before = path.read_bytes()
@@ -195,7 +195,7 @@ def test_revision_outside_git_is_unknown(tmp_path):
     assert machine.revision(tmp_path) == "unknown"
 
 
-def test_what_was_seen_is_kept_and_older_files_need_not_have_it(tmp_path):
+def test_observations_are_saved_and_optional_in_older_files(tmp_path):
     data = json.loads(sorted(REFERENCE.glob("*.json"))[0].read_text())
     for record in data["records"]:
         del record["seen"], record["hazard"]

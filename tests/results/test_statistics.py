@@ -24,7 +24,7 @@ def test_a_figure_is_the_median_inside_its_interval():
 
 
 @pytest.mark.parametrize(("values", "low", "high"), [([2.0], 2.0, 2.0), ([1.0, 4.0], 1.0, 4.0)])
-def test_one_or_two_launches_give_a_range_and_say_so(values, low, high):
+def test_one_or_two_launches_yield_a_range_and_a_remark(values, low, high):
     got = figure(values)
     assert (got.low, got.high, got.is_range) == (low, high, True)
 
@@ -38,7 +38,7 @@ def test_equal_launches_need_no_interval():
 
 
 @pytest.mark.parametrize("launches", [6, 9, 12, 15])
-def test_the_interval_contains_the_true_median_as_often_as_it_says(launches):
+def test_the_interval_contains_the_true_median_with_its_stated_probability(launches):
     drawn = np.random.default_rng(0).lognormal(size=(4_000, launches))
     contains = [found.low <= 1 <= found.high for found in map(figure, drawn)]
     assert confidence(launches) >= 0.95 and np.mean(contains) == pytest.approx(confidence(launches), abs=0.01)
@@ -56,13 +56,13 @@ def test_speed_up_above_one_is_faster_whatever_better_means(better, mine, theirs
 
 
 def test_ratios_are_taken_within_a_block():
-    """Block 1 is ten times as slow for both; a ratio of medians would see it, a median of ratios doesn't."""
+    """Block 1 is ten times as slow for both. A ratio of medians would show it; a median of ratios does not."""
     mine, reference = record("lower", {0: 1.0, 1: 10.0, 2: 1.0}), record("lower", {1: 20.0, 0: 2.0, 5: 1.0})
     assert speed_ups(mine, reference) == {0: 2.0, 1: 2.0}
     assert speed_up(mine, record("lower", {7: 1.0})) is None
 
 
-def test_holm():
+def test_holm_adjusts_p_values():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
