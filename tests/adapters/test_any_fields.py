@@ -58,7 +58,7 @@ def made(peer: str, spec: Spec) -> Adapter:
         pytest.skip(str(reason))
 
 
-def test_rows_of_any_fields_come_back_whole(flexible_peer: str, fields: dict[str, Field]) -> None:
+def test_rows_of_any_fields_are_returned_unchanged(flexible_peer: str, fields: dict[str, Field]) -> None:
     spec = Spec(capacity=64, fields=fields)
     columns = keyed_columns(fields, 90)
     first, second, third = batches(columns, 30)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 @pytest.mark.parametrize("fields", [*FIELDS.values(), NUMBERS], ids=[*FIELDS, "Taxi-v3"])
-def test_rows_come_back_whole(peer: str, fields: dict[str, Field], prioritized: bool) -> None:
+def test_rows_are_returned_unchanged(peer: str, fields: dict[str, Field], prioritized: bool) -> None:
     """In every form that `add` accepts, rows are returned bit for bit."""
     spec = Spec(capacity=256, fields=fields, prioritized=prioritized)
     columns = keyed_columns(spec.fields, 140)
@@ -88,7 +88,7 @@ def of_episodes(columns: Columns, frames: int) -> Columns:
 
 @pytest.mark.parametrize("in_batches", [False, True], ids=["add", "add_batch"])
 @pytest.mark.parametrize(("next_of", "stack_compress"), [(True, False), (False, True), (True, True)])
-def test_compressed_rows_come_back_whole(
+def test_compressed_rows_are_returned_unchanged(
     compressing_peer: str, next_of: bool, stack_compress: bool, in_batches: bool
 ) -> None:
     spec = Spec(100, FIELDS["ALE/Seaquest-v5"], next_of=next_of, stack_compress=stack_compress)

@@ -279,7 +279,7 @@ def test_pictures_of_an_earlier_report_are_removed(tmp_path):
     assert not list(tmp_path.glob("plots/*"))
 
 
-def test_the_command_line_selects_a_run(tmp_path, capsys):
+def test_the_command_line_builds_a_report(tmp_path, capsys):
     save(tmp_path / "run.json", throughput_run(peers=tuple(PEERS)[:2]))
     assert command.main([str(tmp_path / "run.json"), "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "report.html").exists()

@@ -31,7 +31,7 @@ def test_intervals_are_formatted():
     assert interval(Figure(2, 2, 2, 1)) == "one launch"
 
 
-def test_words_are_joined():
+def test_sizes_counts_and_lists_are_formatted():
     assert [size(10), size(2048), size(16 * 2**30)] == ["10 B", "2.00 KiB", "16.0 GiB"]
     assert [counted(1, "core"), counted(2, "core"), counted(3, "launch")] == ["1 core", "2 cores", "3 launches"]
     assert [listed([]), listed(["a"]), listed(["a", "b", "c"])] == ["", "a", "a, b and c"]

@@ -180,7 +180,7 @@ def test_search_and_checkboxes_select_buffers(visit):
 
 
 @needs_browser
-def test_a_heading_sorts_the_rows_both_ways_and_missing_figures_stay_last(visit):
+def test_a_heading_sorts_the_rows_both_ways_with_missing_figures_last(visit):
     page = visit(f"record={QUICK}&of.benchmark=learner_step")
     heading = page.locator("#map thead button", has_text="1,000,000")
     heading.click()

@@ -243,7 +243,7 @@ def test_partly_missing_records_still_yield_a_page(benchmarks, drop, peers, tmp_
     assert "## Paired trainings" in markdown.read_text(encoding="utf-8")
 
 
-def test_the_test_of_equality_agrees_with_scipy():
+def test_the_test_of_equality_is_exact():
     apart = [1.0, 2.0, 3.0, 4.0, 5.0], [11.0, 12.0, 13.0, 14.0, 15.0]
     assert p_equal(*apart) == pytest.approx(2 / 252) == pytest.approx(least_p(5, 5))
     assert p_equal([1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0]) == 1
