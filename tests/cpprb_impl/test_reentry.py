@@ -213,9 +213,9 @@ def test_stored_size_never_exceeds_capacity_while_others_add():
 
 @pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
 def test_a_death_while_reclaiming_another_process_is_recovered_from(lock):
-    """SIGKILL an explorer inside add, then whoever recovers from it, again and again.
+    """SIGKILL an explorer inside add, then the process that reclaims its rows, repeatedly.
 
-    A million rows a call, so that both take milliseconds and the kills hit them.
+    With a million rows per call, both take milliseconds, so that the kills hit them.
     """
     size, count = 2_000_000, 1_000_000
     buffer = MPPrioritizedReplayBuffer(size, {"a": {"dtype": np.uint8}}, lock=lock)

@@ -113,7 +113,7 @@ def test_every_kind_of_buffer_refuses_another_order(kind, rows):
 
 @pytest.mark.parametrize("rows", [1, 60])
 def test_a_selective_buffer_refuses_another_order(rows):
-    """Also where only the first rows fit into the buffer."""
+    """Even if only the first rows fit into the buffer."""
     buffer = SelectiveReplayBuffer(4, obs_shape=(2, 3))
     one = np.zeros(rows)
     with pytest.raises(ValueError, match="next_obs: shape"):

@@ -78,7 +78,10 @@ def test_rows_that_only_reset_an_environment_cause_one_warning(name, n_envs):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_warnings_name_the_line_of_the_user(name):
-    """Python shows each warning once for each line: one that names a line of this package hides later buffers'."""
+    """Python shows each warning once per line.
+
+    A warning at a line of this package would hide those of later buffers.
+    """
     buffer = made(name, 1)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

@@ -82,7 +82,7 @@ def test_another_number_of_environments_is_refused(kind, saved, loaded, tmp_path
 
 
 def test_another_number_is_refused_by_a_model_without_an_environment(tmp_path):
-    """`set_env` does not take another number of environments either."""
+    """`set_env` accepts no other number of environments either."""
     model_of("ReplayBuffer", 2).save_replay_buffer(tmp_path / "steps.pkl")
     model_of("ReplayBuffer", 1).save(tmp_path / "model")
     model = SAC.load(tmp_path / "model", device="cpu")

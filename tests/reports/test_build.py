@@ -321,7 +321,7 @@ def test_without_any_run_the_command_says_what_to_do(tmp_path, capsys, monkeypat
 
 
 def test_no_peer_is_named_in_the_code_of_reports():
-    """Only the reference is; a new peer must not need a change here. Advice names some (test_advice.py)."""
+    """Except the reference: a new peer must require no change here. Advice names some peers (test_advice.py)."""
     from results.verdicts import REFERENCE
 
     sources = {*command.HERE.rglob("*.py"), *command.HERE.rglob("*.j2")} - {*(command.HERE / "advice").iterdir()}

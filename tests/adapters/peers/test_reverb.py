@@ -181,8 +181,10 @@ def test_a_queue_and_a_stack_return_each_item_once(client: Client, table: str, o
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_prefetched_rows_stay_within_the_limit_of_the_contract(queued: bool) -> None:
-    """Counts rows rather than batches: a worker thread that is delayed delivers its rows in a later batch. With the
-    queue that tf.data adds by default, far more rows are sampled ahead."""
+    """Counts rows, not batches: a delayed worker thread delivers its rows in a later batch.
+
+    With the default queue of tf.data, far more rows are prefetched.
+    """
     spec = Spec(32, FIELDS | {"rest": Field((4,), "float32")})
     try:
         adapter = adapter_class("reverb").make(spec)
