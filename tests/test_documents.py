@@ -1,4 +1,4 @@
-"""Paths, make targets, modules and numbered steps that documents and comments name: all of them exist."""
+"""Paths, make targets, modules and numbered steps named in documents and comments exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables that a target does not take, and profiles that do not exist, are refused before anything is set up."""
+"""Variables that a target does not accept, and unknown profiles, are refused before any set-up."""
 
 from __future__ import annotations
 

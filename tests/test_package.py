@@ -1,4 +1,4 @@
-"""What a package index shows, and what the installed package says about itself."""
+"""What a package index shows, and what the installed package reports about itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No test can hang for ever, whatever it does to signals or to Python's lock."""
+"""No test can hang forever, whatever it does to signals or the GIL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of other fields than a step's come back bit for bit from every peer that says it can hold them."""
+"""Rows with any fields are returned bit for bit by every peer whose contract allows them."""
 
 from __future__ import annotations
 

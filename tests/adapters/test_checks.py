@@ -1,4 +1,4 @@
-"""The checks themselves: they let a right peer pass and catch wrong ones."""
+"""The conformance checks themselves: a correct peer passes, and wrong ones are detected."""
 
 from __future__ import annotations
 

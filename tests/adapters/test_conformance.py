@@ -1,7 +1,7 @@
-"""Every peer gives back what it was given, forgets the oldest, and draws by priority.
+"""Every peer returns what was added, overwrites the oldest rows, and draws by priority.
 
-A peer that can't be had on this platform (`Unavailable`) is skipped with its reason; one that should
-be here and can't be imported fails.
+A peer that is not available on this platform (`Unavailable`) is skipped with its reason. One that should be here but
+cannot be imported fails.
 """
 
 from __future__ import annotations

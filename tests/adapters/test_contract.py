@@ -1,4 +1,4 @@
-"""Contracts: every conformance check has a field of its own, whose values are behaviours that the check can observe."""
+"""Contracts: every conformance check has its own field, whose values are behaviours that the check can observe."""
 
 from __future__ import annotations
 

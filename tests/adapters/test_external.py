@@ -1,4 +1,4 @@
-"""An adapter in another project's file: it becomes a peer, and a bad file is refused with a reason."""
+"""An adapter in another project's file becomes a peer, and a bad file is refused with a reason."""
 
 import subprocess
 import sys

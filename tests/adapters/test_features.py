@@ -1,4 +1,4 @@
-"""The feature table: its sentences, and tests that are the evidence of those that name this file."""
+"""The feature table: its sentences, and the tests that are named as evidence for them."""
 
 from __future__ import annotations
 

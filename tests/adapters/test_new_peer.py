@@ -1,4 +1,4 @@
-"""`make new-peer`: its skeleton lints, is listed, and passes no conformance test before it is filled in."""
+"""`make new-peer`: its skeleton passes lint, is listed, and passes no conformance test before it is completed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buffers shared by forked explorers and a learner: everything comes back whole, nothing is left behind."""
+"""Buffers shared by forked explorers and a learner: rows are returned whole, and no process is left behind."""
 
 from __future__ import annotations
 

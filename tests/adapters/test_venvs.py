@@ -1,4 +1,4 @@
-"""Environments of their own: made as pinned, used once made, and a reason where one can't be."""
+"""Venvs of peers are made as pinned, reused, and have a reason if they cannot be made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training as a program: it ends clean, restarts explorers, and resumes with the same next sample."""
+"""A training as a program: it ends cleanly, restarts explorers, and resumes with the same next sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same calls to cpprb and to cpprb_impl give the same answers, where cpprb is right."""
+"""The same calls to cpprb and cpprb_impl return the same results, wherever cpprb is right."""
 
 from __future__ import annotations
 

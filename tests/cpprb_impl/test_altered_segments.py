@@ -1,4 +1,4 @@
-"""`attach` to a segment whose header or description was altered: a documented exception, or a buffer that works."""
+"""Attaching to a segment with an altered header or description raises a documented error or yields a working buffer."""
 
 from __future__ import annotations
 

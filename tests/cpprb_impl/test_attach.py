@@ -1,4 +1,4 @@
-"""One buffer in many processes: by its segment's name, and by pickle. And why it can't be, where it can't."""
+"""One buffer in many processes, attached by the name of its segment or by pickle, and the errors if it cannot be."""
 
 from __future__ import annotations
 

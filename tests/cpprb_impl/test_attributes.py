@@ -1,4 +1,4 @@
-"""An assignment to a public attribute has an effect, as in cpprb, or raises AttributeError: none is silent."""
+"""Assigning to a public attribute has an effect, as in cpprb, or raises AttributeError."""
 
 from __future__ import annotations
 

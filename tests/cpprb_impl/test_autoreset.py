@@ -1,4 +1,4 @@
-"""With autoreset, and with a mask, `add` takes and refuses the same values as without."""
+"""With autoreset, and with a mask, `add` accepts and refuses the same values as without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loops in docs/using.md: with each autoreset mode of Gymnasium, every stored row is in one episode."""
+"""The loops in docs/using.md: in each autoreset mode of Gymnasium, every stored row belongs to one episode."""
 
 from __future__ import annotations
 

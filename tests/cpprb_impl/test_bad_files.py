@@ -1,4 +1,4 @@
-"""A file that was cut, changed or made up is refused with a reason, and the buffer stays as it was."""
+"""A truncated, altered or forged file is refused with a reason, and the buffer does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input gets an error that names what is wrong, and changes nothing."""
+"""Bad input raises an error that names what is wrong, and changes nothing."""
 
 from __future__ import annotations
 

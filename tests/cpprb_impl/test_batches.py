@@ -1,4 +1,4 @@
-"""Batches: into the caller's arrays, in arrays that are given again, and into other libraries without a copy."""
+"""Batches: written into the caller's arrays, in recycled arrays, and passed to other libraries without a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every form in which code may write a call to cpprb is taken here, and gives the same types, shapes and errors."""
+"""Every form of a call to cpprb is accepted, and returns the same types, shapes and errors."""
 
 from __future__ import annotations
 

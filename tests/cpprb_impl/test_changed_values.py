@@ -1,4 +1,4 @@
-"""A value that its field's dtype cannot hold is refused, or one warning names the field; rounding is no change."""
+"""A value that its field's dtype cannot hold is refused or warned of once; rounding does not count as a change."""
 
 from __future__ import annotations
 

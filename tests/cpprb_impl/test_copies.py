@@ -1,4 +1,4 @@
-"""Copies, deep copies and pickles of single-process buffers hold the same, draw the same, and are independent."""
+"""Copies, deep copies and pickles of single-process buffers have the same rows and draws, and are independent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that cpprb 11 wrote are read as cpprb would read them, and a pickle in one can't run code."""
+"""Files of cpprb 11 are read as cpprb reads them, and a pickle in one cannot run code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small differences from cpprb, each as docs/differences.md has it: what cpprb does, and what ours does."""
+"""Small differences from cpprb, as listed in docs/differences.md: what cpprb does, and what our buffer does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public name says what it is, what it takes and, of the native methods too, how it is called."""
+"""Every public name documents what it is, what it accepts and, including native methods, how it is called."""
 
 from __future__ import annotations
 

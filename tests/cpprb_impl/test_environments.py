@@ -1,4 +1,4 @@
-"""Fields from Gymnasium's spaces, and transitions taken apart to fit them."""
+"""Fields derived from Gymnasium's spaces, and transitions split to fit them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole jobs as cpprb's users write them, by its documentation: only the import differs."""
+"""Complete programs as written by users of cpprb, after its documentation: only the import differs."""
 
 from __future__ import annotations
 

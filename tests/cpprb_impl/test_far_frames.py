@@ -1,4 +1,4 @@
-"""More than 2^32 frames alive at once: `make long-files` has so many, this only asks for their numbers."""
+"""More than 2^32 frames alive at once: `make long-files` stores that many; this test only asks for their numbers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What cpprb 11 does wrong and no other test here is about; where cpprb can be run safely, with cpprb beside ours.
+"""Faults of cpprb 11 that no other test covers, shown beside ours where cpprb can be run safely.
 
-The other faults are named in the docstrings of the tests that would find them: search for "cpprb".
+The docstrings of other tests name the faults that they would find: search for "cpprb".
 """
 
 from __future__ import annotations

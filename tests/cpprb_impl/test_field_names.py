@@ -1,4 +1,4 @@
-"""A misspelt key of env_dict and a missing field are errors that name what was given and what is needed."""
+"""A misspelt key of env_dict or a missing field raises an error that names what was given and what is required."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saving and loading: what was saved comes back, and training goes on as if it had never stopped."""
+"""Saving and loading: files return what was saved, and training continues as if never interrupted."""
 
 from __future__ import annotations
 

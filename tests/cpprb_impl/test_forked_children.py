@@ -1,4 +1,4 @@
-"""A child that is forked while another thread of its parent is inside a buffer, and never comes out of it there."""
+"""A child forked while another thread of its parent is inside a buffer, in a call that never returns in the child."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks of frames along the first axis, as PyTorch's convolutions take them."""
+"""Stacks of frames along the first axis, the layout of PyTorch's convolutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared buffers store each frame once: what comes back is what was added, whoever added it, and memory is saved."""
+"""Shared buffers store each frame once: rows are returned as added, by any process, and memory is saved."""
 
 from __future__ import annotations
 

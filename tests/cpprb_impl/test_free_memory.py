@@ -1,4 +1,4 @@
-"""A buffer that will not fit is made, as cpprb makes it, but a warning says so before its rows exhaust the machine."""
+"""A buffer that will not fit is made, as by cpprb, but a warning says so before its rows exhaust the machine."""
 
 from __future__ import annotations
 

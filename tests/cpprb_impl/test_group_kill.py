@@ -1,6 +1,6 @@
-"""Segments of a job that is killed as a whole, with its watchdog, go when the next buffer of any class is made.
+"""If a job is killed together with its watchdog, the next buffer of any class removes its segments.
 
-SLURM's scancel and a cgroup's OOM kill end jobs in this way. Segments that any live process has open stay.
+SLURM's scancel and a cgroup's OOM kill end jobs in this way. Segments that a live process has open remain.
 """
 
 from __future__ import annotations

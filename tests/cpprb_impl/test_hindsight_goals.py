@@ -1,4 +1,4 @@
-"""Where hindsight's goals come from, and how often from where (Andrychowicz et al. 2017, section 4.5)."""
+"""The steps from which hindsight draws its goals, and how often (Andrychowicz et al. 2017, section 4.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features written in Python stand before add() and behind every batch."""
+"""Hooks for features written in Python run before add() and after every batch."""
 
 from __future__ import annotations
 

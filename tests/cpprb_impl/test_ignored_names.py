@@ -1,4 +1,4 @@
-"""Names that `add` does not know are ignored, as in cpprb, but not silently: a warning names them once per buffer."""
+"""Names unknown to `add` are ignored, as in cpprb, but a warning names them once per buffer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LaBER: weights, draws and errors; the weights are cpprb's."""
+"""LaBER: weights, draws and errors; the weights agree with cpprb."""
 
 from __future__ import annotations
 

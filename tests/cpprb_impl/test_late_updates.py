@@ -1,6 +1,6 @@
-"""Updates that come late must not land on rows that replaced the sampled ones.
+"""Late updates must not change rows that replaced the sampled ones.
 
-Samples may have the very same indexes, and an update may be of a part of a batch.
+Samples may have identical indexes, and an update may cover part of a batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Other code may close every descriptor, as daemons do, and open files of its own under their numbers."""
+"""Other code may close every descriptor, as daemons do, and reuse their numbers for files of its own."""
 
 from __future__ import annotations
 

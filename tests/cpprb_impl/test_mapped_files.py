@@ -1,4 +1,4 @@
-"""mmap_prefix: a file for each field that holds the data."""
+"""mmap_prefix: one file per field holds the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A million calls keep no reference and no memory, those that fail included."""
+"""A million calls leak no reference and no memory, including calls that fail."""
 
 from __future__ import annotations
 

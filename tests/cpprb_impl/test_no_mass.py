@@ -1,4 +1,4 @@
-"""With eps = 0 a priority of 0 means no mass: such a row is never drawn, whoever set its priority, and whenever."""
+"""With eps = 0, a row of priority 0 is never drawn, whichever process set its priority, and whenever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N-step transitions in buffers: what fails changes nothing, priorities, next_of, and cpprb's answers."""
+"""N-step transitions in buffers: failed calls change nothing, priorities, next_of, and agreement with cpprb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of fields, and prefixes of files, that no file can have, or hardly any."""
+"""Field names and file prefixes that few or no files can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each constructor takes every option of cpprb's classes, and warns of those that have no effect."""
+"""Each constructor accepts every option of cpprb's classes, and warns of those without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory taken and brought in before it is used: by whom, and whatever interrupts that."""
+"""Prefault maps memory before it is used, in every process and despite interruptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proportional sampling, weights and updates, alone and shared (Schaul et al. 2015)."""
+"""Proportional sampling, weights and updates, in one process and shared (Schaul et al. 2015)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public name of cpprb's modules has a counterpart here, but for what is a part of how cpprb works."""
+"""Every public name of cpprb's modules has a counterpart here, except implementation details."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies in other processes draw other numbers; copies in the same process go on as the original does."""
+"""Copies in other processes draw different numbers; copies in the same process continue like the original."""
 
 from __future__ import annotations
 

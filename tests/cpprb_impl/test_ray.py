@@ -1,4 +1,4 @@
-"""Buffers as plain arguments of Ray's tasks and actors, on one machine; and the error on another one."""
+"""Buffers as plain arguments of Ray's tasks and actors on one machine, and the error on another machine."""
 
 from __future__ import annotations
 

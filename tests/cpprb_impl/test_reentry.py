@@ -1,4 +1,4 @@
-"""Code that runs in the middle of a call, or between two: conversions, signal handlers, deaths half-way."""
+"""Code that runs during a call or between two calls: conversions, signal handlers, and deaths of processes."""
 
 from __future__ import annotations
 

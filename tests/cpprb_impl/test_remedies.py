@@ -1,4 +1,4 @@
-"""Errors of a machine that lacks something name it, and say what to do."""
+"""Errors caused by the machine name what is missing, and say what to do."""
 
 from __future__ import annotations
 

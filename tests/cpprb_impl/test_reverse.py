@@ -1,4 +1,4 @@
-"""Reading backwards in strides."""
+"""Reading rows backwards in strides."""
 
 from __future__ import annotations
 

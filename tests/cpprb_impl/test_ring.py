@@ -1,4 +1,4 @@
-"""The ring of every kind of buffer: what goes in comes out, in cpprb's shapes."""
+"""The ring of every kind of buffer: rows are returned as added, in cpprb's shapes."""
 
 from __future__ import annotations
 

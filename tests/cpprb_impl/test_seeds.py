@@ -1,4 +1,4 @@
-"""What every class takes as `seed`."""
+"""The values that every class accepts as `seed`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a shared segment: who reaches it, and when its name goes."""
+"""The life of a shared segment: which processes reach it, and when its name is removed."""
 
 from __future__ import annotations
 

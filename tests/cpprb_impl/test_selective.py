@@ -1,4 +1,4 @@
-"""Episodes read and deleted one by one."""
+"""Reading and deleting single episodes."""
 
 from __future__ import annotations
 

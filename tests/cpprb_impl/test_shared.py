@@ -1,4 +1,4 @@
-"""Many processes on one buffer: no torn row, no unwritten row, no hang. Items 1 to 14 of cpprb's faults."""
+"""Many processes on one buffer: no torn row, no unwritten row, no hang. Covers items 1 to 14 of cpprb's faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that come and go on one buffer: what they leave behind costs the others nothing for long."""
+"""Processes join and leave a buffer; what they leave behind has no lasting cost for the others."""
 
 from __future__ import annotations
 

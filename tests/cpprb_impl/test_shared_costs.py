@@ -1,4 +1,4 @@
-"""What a call looks at, in memory: the rows that are there, not the whole of the ring. And what it counts."""
+"""Calls inspect only the stored rows, not the whole ring, and count them correctly."""
 
 from __future__ import annotations
 

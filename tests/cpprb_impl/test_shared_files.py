@@ -1,4 +1,4 @@
-"""Saving and loading shared buffers: training goes on as if it had never stopped."""
+"""Saving and loading shared buffers: training continues as if never interrupted."""
 
 from __future__ import annotations
 

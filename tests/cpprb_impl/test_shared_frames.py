@@ -1,4 +1,4 @@
-"""next_of and stack_compress: what is stored once comes back as it was added, whatever was forgotten."""
+"""next_of and stack_compress: values stored once are returned as added, even without on_episode_end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Two calls that meet at an unlucky moment: beside clear(), beside an add of more rows than the ring holds, and where
-the largest priority falls."""
+"""Races: beside clear(), beside an add of more rows than the ring holds, and when the largest priority falls."""
 
 from __future__ import annotations
 

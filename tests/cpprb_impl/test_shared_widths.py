@@ -1,4 +1,4 @@
-"""Values of any number of bytes: rows that others may be writing are copied in words, as wide as fit."""
+"""Values of any number of bytes: rows that may be written concurrently are copied in the widest words that fit."""
 
 from __future__ import annotations
 

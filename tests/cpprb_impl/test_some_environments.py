@@ -1,4 +1,4 @@
-"""Rows of several environments never meet in one window, also if each call of `add` has rows of only some."""
+"""Rows of several environments never share a window, even if each call of `add` has rows of only some."""
 
 from __future__ import annotations
 

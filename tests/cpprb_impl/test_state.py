@@ -1,4 +1,4 @@
-"""What a buffer remembers beside its rows goes out and in, and nothing impossible goes in."""
+"""The state of a buffer beside its rows can be exported and restored, and invalid state is refused."""
 
 from __future__ import annotations
 

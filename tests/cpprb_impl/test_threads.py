@@ -1,4 +1,4 @@
-"""A long copy out of a buffer lets other Python threads run, and none of them can spoil it."""
+"""A long copy from a buffer lets other Python threads run, and none of them can corrupt it."""
 
 from __future__ import annotations
 

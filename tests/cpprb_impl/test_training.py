@@ -1,4 +1,4 @@
-"""The training loop: what it calls, in which order, with what."""
+"""The training loop: which functions it calls, in which order, with which arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training loop with every kind of buffer: prioritized, shared, and one that stores late."""
+"""The training loop with every kind of buffer: prioritized, shared, and one that stores with a delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `update_priorities` takes for indexes and priorities: all that cpprb takes, and what cpprb gets wrong."""
+"""Indexes and priorities that `update_priorities` accepts: all that cpprb accepts, and those that it gets wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files in deploy/: Ray and KubeRay accept them, and what they and their page name exists.
+"""The files in deploy/ are accepted by Ray and KubeRay, and everything they and their page name exists.
 
 Machines are not started. `raycluster-1.7.0.json.gz` is KubeRay's schema; its `$comment` names its source.
 """

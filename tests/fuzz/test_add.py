@@ -1,4 +1,4 @@
-"""`add` with odd values from a seeded generator: a short version of `make fuzz`."""
+"""`add` with unusual values from a seeded generator: a short version of `make fuzz`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard's rows outlive its supervisor, and go into files and out of them."""
+"""A shard's rows outlive its supervisor, and can be saved to files and loaded."""
 
 from __future__ import annotations
 

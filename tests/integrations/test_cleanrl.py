@@ -1,4 +1,4 @@
-"""The buffer for CleanRL's scripts. CleanRL's own is a copy of Stable-Baselines3's, with which ours is compared."""
+"""The buffer for CleanRL's scripts, compared with that of Stable-Baselines3, of which CleanRL's is a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs on the pages about learners run as they are printed."""
+"""The programs on the pages about learners run as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Priorities are taken from tensors of every type, as a learner has its TD errors: each has the value of its float."""
+"""Priorities are accepted from tensors of every type that TD errors may have, with the value of the float."""
 
 from __future__ import annotations
 

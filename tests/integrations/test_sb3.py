@@ -1,4 +1,4 @@
-"""The buffers for Stable-Baselines3, by what they store and draw."""
+"""What the buffers for Stable-Baselines3 store and draw."""
 
 from __future__ import annotations
 

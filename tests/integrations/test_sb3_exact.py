@@ -1,4 +1,4 @@
-"""Trainings of Stable-Baselines3 with our buffers and with its own end with the same weights, bit by bit."""
+"""Trainings of Stable-Baselines3 with our buffers and with its own reach bit-identical weights."""
 
 from __future__ import annotations
 

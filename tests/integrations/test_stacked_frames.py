@@ -1,4 +1,4 @@
-"""Frame stacks of every layout in every buffer for another library: which frames are stored once, and which are not."""
+"""Frame stacks of every layout in every buffer for another library: which frames are stored once."""
 
 from __future__ import annotations
 

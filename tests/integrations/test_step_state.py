@@ -1,4 +1,4 @@
-"""What users assign to the attributes of a buffer changes the ring, as in the original class, or is refused."""
+"""Assignments to the attributes of a buffer change the ring, as in the original class, or are refused."""
 
 from __future__ import annotations
 

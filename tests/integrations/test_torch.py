@@ -1,4 +1,4 @@
-"""Samples in tensors: with `out=`, and by `cpprb_impl.torch`, with a device that copies as late as it may."""
+"""Samples in tensors: with `out=`, and by `cpprb_impl.torch`, with a device that copies as late as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users override, assign or pass in TorchRL's buffers has its effect in ours, or an error names it."""
+"""Methods, attributes and options of TorchRL's buffers have their effect in ours, or an error names them."""
 
 from __future__ import annotations
 

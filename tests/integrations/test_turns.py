@@ -1,4 +1,4 @@
-"""Trainings that take turns: at each moment only one of them trains, and each counts its own turns alone."""
+"""Trainings in turns: only one trains at a time, and each counts only its own turns."""
 
 from __future__ import annotations
 

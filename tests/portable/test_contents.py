@@ -1,4 +1,4 @@
-"""The check of a wheel's contents finds what is missing, superfluous or wrong."""
+"""The check of a wheel's contents detects missing, superfluous and wrong files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of `make portable` finds instructions that only newer processors have."""
+"""`make portable` detects instructions that only newer processors have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The buffer over the hosts of a Ray cluster, which here has one host."""
+"""The buffer over the hosts of a Ray cluster, which has one host here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the parts of the buffer run in a Ray cluster of several nodes, which here are all on this machine."""
+"""The nodes on which the parts of the buffer run, in a Ray cluster whose nodes are all on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buffers that Ray gives to several tasks draw other numbers in each, even if one worker process runs them all."""
+"""Buffers passed to several Ray tasks draw different numbers in each, even within one worker process."""
 
 from __future__ import annotations
 

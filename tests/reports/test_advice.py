@@ -1,4 +1,4 @@
-"""The advice on the look-up page is true of the committed records. Each piece has a test, named after its id."""
+"""The committed records support the advice on the look-up page. Each piece of advice has a test, named after its id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section on Ape-X: which lock is in the way, and where the buffer matters."""
+"""The section on Ape-X: which lock limits it, and where the choice of buffer matters."""
 
 from __future__ import annotations
 

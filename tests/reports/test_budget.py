@@ -1,4 +1,4 @@
-"""A cell that the time budget left out is no other peer's win and no passed check; the page says so in one line."""
+"""A cell left out by the time budget counts neither as a win nor as a passed check, and one line says so."""
 
 from dataclasses import replace
 

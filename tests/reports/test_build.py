@@ -1,4 +1,4 @@
-"""The report agrees with the record, loads nothing, and can be built from any run, however it ended."""
+"""The report agrees with the record, loads nothing external, and can be built from any run, complete or not."""
 
 import re
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""The conformance section: observations with their evidence, and a sign beside the speeds of peers that failed."""
+"""The conformance section: observations with evidence, and a sign beside the speeds of peers that failed."""
 
 import pytest
 

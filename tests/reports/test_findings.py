@@ -1,4 +1,4 @@
-"""What a peer did wrong is a finding; what the harness, the budget or a withdrawal cost is said apart from it."""
+"""Faults of a peer are findings; losses by the harness, the budget or a withdrawal are reported separately."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The gate tells the truth: what it decides and when, its exit statuses, and its error rates by seeded simulation."""
+"""The gate's verdicts, when they are reached, its exit statuses, and its error rates in seeded simulations."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""The first screen: the heat map's cells, its picture and the sentences say what the records do."""
+"""The first screen: the cells, picture and sentences of the heat map agree with the records."""
 
 import re
 import xml.etree.ElementTree as ElementTree

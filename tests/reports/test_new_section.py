@@ -1,4 +1,4 @@
-"""A new section is one module, its template, and one line in the list; the page that loops over it knows no suite."""
+"""A new section is one module, its template and one line in the list; the page that loops over it names no suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning: costs are recovered, the simulation agrees with what is known exactly, and plans with sums by hand."""
+"""Planning: costs are recovered, the simulation agrees with exact results, and plans with calculations by hand."""
 
 from __future__ import annotations
 

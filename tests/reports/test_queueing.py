@@ -1,4 +1,4 @@
-"""The queueing model: exact where the answer is known, and its two solutions agree."""
+"""The queueing model agrees with known exact results, and its two solutions agree with each other."""
 
 from __future__ import annotations
 

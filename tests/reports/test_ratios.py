@@ -1,4 +1,4 @@
-"""A ratio claims no more than its launches and its reference's calls can bear."""
+"""A ratio claims no more precision than its launches and the reference's calls support."""
 
 import pytest
 

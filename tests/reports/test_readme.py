@@ -1,4 +1,4 @@
-"""README's figures are those of the committed records, and the program that writes them handles any records."""
+"""README's figures match the committed records, and the program that writes them handles any records."""
 
 import pytest
 

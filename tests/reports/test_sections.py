@@ -1,4 +1,4 @@
-"""Single things that the report says: memory, what jobs are called, and marks beside figures."""
+"""Details of the report: memory, names of jobs, and marks beside figures."""
 
 import pytest
 

@@ -1,5 +1,4 @@
-"""The page on which figures are looked up, in headless Chromium: every control works, and its numbers are those of
-`results/frames.py`."""
+"""The look-up page in headless Chromium: every control works, and its numbers match `results/frames.py`."""
 
 from __future__ import annotations
 

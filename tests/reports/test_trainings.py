@@ -1,4 +1,4 @@
-"""The section on trainings: until their target in Ape-X, and inside another library's learner."""
+"""The section on trainings: to their target in Ape-X, and inside the learners of other libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bad run file gives an error that names the file, the record and the field, and says what is wrong."""
+"""A bad run file raises an error that names the file, the record and the field, and says what is wrong."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Evidence keeps its promise however often one looks, and is soon enough where there is something to see."""
+"""Evidence keeps its error rates however often it is checked, and real effects are found soon enough."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Facts of a peer: read from new records as values, and from old ones off the sentences of their time."""
+"""Facts about a peer: values in new records, derived from sentences in old ones."""
 
 from __future__ import annotations
 

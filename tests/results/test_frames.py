@@ -1,4 +1,4 @@
-"""Run files as tables: each sample is in them once, and medians, intervals and ratios follow their definitions."""
+"""Run files as tables: each sample appears once, and medians, intervals and ratios follow their definitions."""
 
 from __future__ import annotations
 

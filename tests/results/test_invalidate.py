@@ -1,4 +1,4 @@
-"""Records are withdrawn by a command, which says why and when; what is not withdrawn stays as it was."""
+"""Records are withdrawn by a command that records why and when; other records do not change."""
 
 import dataclasses
 

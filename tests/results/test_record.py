@@ -1,4 +1,4 @@
-"""Runs are built cell by cell, saved whole or not at all, and load as they were."""
+"""Runs are built cell by cell, saved completely or not at all, and loaded as saved."""
 
 import json
 import os

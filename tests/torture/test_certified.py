@@ -1,4 +1,4 @@
-"""Each check, on hand-made input: it finds the one fault in it, and nothing in sound input."""
+"""Each check finds the one fault in hand-made input, and none in sound input."""
 
 from __future__ import annotations
 

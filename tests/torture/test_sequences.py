@@ -1,4 +1,4 @@
-"""Random sequences of calls by a tree of processes (`make sequences` runs more), and faults that they must find."""
+"""Random sequences of calls by a tree of processes (`make sequences` runs more), and faults that they must detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short soak of every setting, and the same job on cpprb, in which it must find faults."""
+"""A short soak of every setting, and the same job on cpprb, in which it must detect faults."""
 
 from __future__ import annotations
 

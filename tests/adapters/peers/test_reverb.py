@@ -1,6 +1,6 @@
-"""Reverb's selectors and rate limiters do what their names promise, on a real server.
+"""Reverb's selectors and rate limiters behave as their names promise, on a real server.
 
-One server holds all tables. Items are numbers in the order of their insertion; nothing is waited for without a limit.
+One server holds all tables. Items are numbers in the order of their insertion; every wait has a time limit.
 """
 
 from __future__ import annotations
