@@ -12,7 +12,7 @@ from suites.apex_dqn.display import line, short
 from suites.apex_dqn.progress import ENDED, Counters, Evaluation
 
 
-def test_an_answer_to_an_earlier_pause_is_not_one_to_this_pause(monkeypatch):
+def test_an_answer_to_an_earlier_pause_is_ignored(monkeypatch):
     progress = Counters(1)
     assert not progress.all_paused(0.0)
     monkeypatch.setattr("time.sleep", lambda _: progress.go_on())  # while the explorer waits
