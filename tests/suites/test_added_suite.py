@@ -14,7 +14,7 @@ ADDED = Path(__file__).resolve().parent / "added"
 RUN = ("-m", "suites.run", "--profile=tiny", "--suites=counting")
 
 
-def test_two_files_and_a_name_are_a_suite(surroundings):
+def test_a_suite_consists_of_two_files_and_a_line_in_the_list(surroundings):
     assert sorted(path.name for path in (ADDED / "counting").glob("*.py")) == ["measure.py", "spec.py"]
     out = surroundings.folder / "run.json"
     options = ("--peers=plain,mixes-rows,unavailable,dies-on-update", f"--out={out}")
@@ -28,7 +28,7 @@ def test_two_files_and_a_name_are_a_suite(surroundings):
     assert all(record.ok and [sample.value for sample in record.samples] == [100] for record in measured)
 
 
-def test_it_is_one_of_the_known_suites_and_left_out_of_profiles_without_it(surroundings):
+def test_an_added_suite_is_known_and_left_out_of_other_profiles(surroundings):
     more = {"ADDED_SUITES": str(ADDED)}
     done = surroundings.run("-m", "suites.run", "--suites=tables", more=more)
     assert done.returncode == 2 and ", ".join(sorted([*SUITES, "counting"])) in done.stderr
@@ -37,7 +37,7 @@ def test_it_is_one_of_the_known_suites_and_left_out_of_profiles_without_it(surro
 
 
 @pytest.mark.parametrize("room", ["suites", "adapters", "results"])
-def test_no_other_file_names_a_suite_of_its_own_accord(room):
+def test_no_other_file_names_a_suite(room):
     """The runner and the gate loop over the list. The counts and the control are those of the throughput suite's
     benchmarks."""
     allowed = {

@@ -71,7 +71,7 @@ def test_a_sound_buffer_passes(check):
 
 
 @pytest.mark.parametrize(("name", "check", "word"), CONTROLS)
-def test_a_broken_buffer_is_caught(name, check, word):
+def test_a_broken_buffer_is_detected(name, check, word):
     kind = getattr(odd_answers, name)
     found = seen(kind, check)
     assert found.word == word, found
@@ -79,7 +79,7 @@ def test_a_broken_buffer_is_caught(name, check, word):
         assert conformance.judge(kind, check, found, "again")["outcome"] == "wrong"
 
 
-def test_a_fault_is_wrong_though_stated_and_a_hazard_is_not():
+def test_a_stated_fault_is_wrong_but_a_stated_hazard_is_not():
     found = seen(odd_answers.WithoutLast, "prioritized")
     stated = type("Stated", (Sound,), {"contract": conformance.registry.adapter_class("baselines-style").contract})
     assert conformance.judge(stated, "prioritized", found, "again")["outcome"] == "wrong"
@@ -88,7 +88,7 @@ def test_a_fault_is_wrong_though_stated_and_a_hazard_is_not():
     assert judged["outcome"] == "ok" and judged["hazard"] and judged["seen"].startswith("changes the new row: ")
 
 
-def test_a_seed_may_do_more_than_is_promised_and_never_less():
+def test_a_seed_may_do_more_than_promised_but_not_less():
     racing = type("Racing", (Sound,), {"contract": replace(Sound.contract, seed=Seed.NONE)})
     own = seen(Sound, "seed")
     assert own.word == "own seed"
@@ -96,7 +96,7 @@ def test_a_seed_may_do_more_than_is_promised_and_never_less():
     assert conformance.judge(Sound, "seed", replace(own, word="none"), "again")["outcome"] == "wrong"
 
 
-def test_a_peer_that_does_better_than_its_adapter_says_is_no_finding():
+def test_a_peer_better_than_its_contract_is_no_finding():
     promised = replace(Sound.contract, infinite_priority=BadPriority.POISONS, references=References.KEPT)
     modest = type("Modest", (Sound,), {"contract": promised})
     for check in ("infinite_priority", "references"):
@@ -129,7 +129,7 @@ def test_a_wrong_result_is_withdrawn_only_if_both_repetitions_are_sound(first, l
 
 
 @pytest.mark.parametrize("shares", [[1, 1, 1, 1], [1, 10, 100, 1e6]])
-def test_a_right_distribution_fits_and_a_row_that_never_comes_does_not(shares):
+def test_a_right_distribution_fits_and_a_row_never_drawn_does_not(shares):
     import numpy as np
 
     shares = np.array(shares) / np.sum(shares)
@@ -156,7 +156,7 @@ def launched(surroundings, peer, *options):
         ("panics-on-nan", "nan_priority", "panics"),
     ],
 )
-def test_a_call_that_never_returns_is_seen_and_the_next_checks_go_on(peer, check, word, surroundings):
+def test_a_hanging_call_is_reported_and_the_next_checks_run(peer, check, word, surroundings):
     status, found = launched(surroundings, peer)
     assert status == 1
     assert found[check]["outcome"] == "wrong" and found[check]["seen"].startswith(f"{word}: ")
@@ -166,12 +166,12 @@ def test_a_call_that_never_returns_is_seen_and_the_next_checks_go_on(peer, check
 
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", ["cpprb_impl", "cpprb_impl[lock=none]", "cpprb_impl[lock=critical]"])
-def test_ours_passes(peer, surroundings):
+def test_our_buffer_passes(peer, surroundings):
     status, found = launched(surroundings, peer)
     assert status == 0 and {each["outcome"] for each in found.values()} == {"ok"}, found
 
 
-def test_what_is_found_about_others_stands_in_the_run_and_is_no_failure(surroundings):
+def test_findings_about_other_peers_are_recorded_and_no_failure(surroundings):
     out = surroundings.folder / "run.json"
     arguments = ("--profile=tiny", "--suites=conformance", "--peers=baselines-style,unavailable", f"--out={out}")
     done = surroundings.run("-m", "suites.run", *arguments)

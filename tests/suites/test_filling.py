@@ -38,7 +38,7 @@ RECORDING = SimpleNamespace(columns=COLUMNS, transitions=10_000, row_bytes=49)
 
 
 @pytest.mark.parametrize("seconds", [0.9, 1.1])
-def test_who_is_full_in_time_is_filled(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_that_is_full_in_time_is_filled(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(seconds, monkeypatch)
     fill(slow, SPEC, RECORDING, 10)
     assert slow.rows == 10_000
@@ -51,14 +51,14 @@ def test_the_first_call_may_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slow.rows == 10_000 and slow.now > 60
 
 
-def test_who_is_a_little_late_is_waited_for_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slightly_slow_buffer_is_filled_until_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(1.3, monkeypatch)
     with pytest.raises(TooSlow, match="10,000 rows: not full after 10 s"):
         fill(slow, SPEC, RECORDING, 10)
     assert slow.rows == 9_000
 
 
-def test_who_has_no_chance_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_that_cannot_be_filled_in_time_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(2.5, monkeypatch)
     with pytest.raises(TooSlow, match=r"10,000 rows: adding 1,000 took 2\.5 s, and the limit for all is 10 s"):
         fill(slow, SPEC, RECORDING, 10)

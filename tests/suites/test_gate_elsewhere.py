@@ -94,7 +94,7 @@ def measured(surroundings, checkout: Path, project: Path, *arguments: str) -> su
     return subprocess.run(command, cwd=checkout, env=variables, capture_output=True, text=True, timeout=180)
 
 
-def test_an_unchanged_buffer_of_another_project_passes_and_its_checkout_is_left_alone(surroundings, tree, project):
+def test_an_unchanged_buffer_of_another_project_passes_without_changes_to_it(surroundings, tree, project):
     (project / "ring.py").write_text(RING.format(times=1) + "# a comment\n")
     before = sorted(project.iterdir())
     done = measured(surroundings, tree, project, f"--project={project}", "--base=main")
@@ -108,7 +108,7 @@ def test_an_unchanged_buffer_of_another_project_passes_and_its_checkout_is_left_
     assert len(trees.stdout.splitlines()) == 1
 
 
-def test_its_slow_down_is_found_from_uncommitted_changes(surroundings, tree, project, capsys):
+def test_an_uncommitted_slow_down_of_another_project_is_found(surroundings, tree, project, capsys):
     (project / "ring.py").write_text(RING.format(times=3))
     done = measured(surroundings, tree, project, f"--project={project}", "--base=main")
     assert done.returncode == 0, done.stderr
@@ -142,13 +142,13 @@ def test_wheels_are_compared_without_a_checkout(surroundings, tree, project):
 @pytest.mark.parametrize(
     ("text", "version"), [("cpprb==11.0.0", "cpprb==11.0.0"), (sources.WORKING_TREE, None), ("HEAD", None)]
 )
-def test_what_a_side_is_built_from(text, version):
+def test_each_kind_of_side_is_recognized(text, version):
     source = sources.parse(text)
     assert isinstance(source, sources.Requirement) == ("==" in text)
     assert version is None or source.version == version
 
 
-def test_a_changed_working_tree_is_copied_whole(tmp_path, monkeypatch, project):
+def test_a_changed_working_tree_is_copied_completely(tmp_path, monkeypatch, project):
     monkeypatch.setattr(sources, "TREE", tmp_path / "tree")
     (project / "ring.py").write_text("changed\n")
     (project / "backend.py").unlink()
@@ -164,7 +164,7 @@ def test_a_changed_working_tree_is_copied_whole(tmp_path, monkeypatch, project):
     assert not (tmp_path / "tree").exists()
 
 
-def test_make_passes_its_variables_on():
+def test_make_passes_its_variables_to_the_gate():
     adapter = "examples/gate_adapter.py"
     options = ["BASE=v1", f"ADAPTER={adapter}", "PROJECT=../mine", f"PYTHON={sys.executable}"]
     command = ["make", "--dry-run", "gate", *options]
@@ -193,7 +193,7 @@ def test_bad_arguments_are_harness_errors(arguments, said, capsys, monkeypatch, 
     assert said in capsys.readouterr().err
 
 
-def test_an_unknown_revision_says_what_can_be_named(project):
+def test_the_error_for_an_unknown_revision_lists_what_can_be_named(project):
     with pytest.raises(
         HarnessError, match=r"no such revision: v9; name a revision, a wheel \(dist/x.whl\) or a release"
     ):

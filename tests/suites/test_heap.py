@@ -25,7 +25,7 @@ print(max(faults[5:]))
 
 
 @pytest.mark.parametrize("megabytes", [6.0, 12.0])
-def test_a_settled_heap_gives_batches_memory_that_was_used_before(megabytes):
+def test_a_settled_heap_reuses_memory_for_batches(megabytes):
     def faults(state: str) -> int:
         made = subprocess.run([sys.executable, "-c", LOOP, str(megabytes), state], capture_output=True, check=True)
         return int(made.stdout)

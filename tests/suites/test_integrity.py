@@ -21,7 +21,7 @@ def batch() -> dict[str, np.ndarray]:
     return certified.rows(*ROWS)
 
 
-def test_whole_rows_say_who_wrote_them():
+def test_intact_rows_identify_their_writer():
     reading = certified.read({name: column.reshape(40, -1) for name, column in batch().items()})
     assert reading.whole.all() and not reading.torn.any() and not reading.unwritten.any()
     assert np.array_equal(reading.writer, ROWS[0]) and np.array_equal(reading.number, ROWS[1])
@@ -38,7 +38,7 @@ def test_a_row_with_one_word_of_another_is_torn(field, other):
     assert reading.torn.nonzero()[0].tolist() == [7] and reading.whole.sum() == 39
 
 
-def test_memory_that_was_never_written_is_told_from_a_torn_row():
+def test_unwritten_memory_is_distinguished_from_a_torn_row():
     rows = batch()
     for column in rows.values():
         column[[3, 5]] = 0
@@ -54,7 +54,7 @@ def test_noise_is_torn():
     assert certified.read(rows).torn.nonzero()[0].tolist() == list(range(8))
 
 
-def test_a_weight_tells_whose_priority_a_row_was_drawn_by():
+def test_a_weight_identifies_the_priority_by_which_a_row_was_drawn():
     rows, priorities = batch(), certified.priorities(*ROWS)
     assert set(priorities.tolist()) == {1.0, 2.0, 4.0}
     rows["rew"][0] += 1  # the weight of a torn row belongs to no row
@@ -86,7 +86,7 @@ class Shelf:
 
 
 @pytest.mark.parametrize(("stored", "lost", "twice"), [(np.arange(40), 0, 0), ([*range(37), 3, 4, 4], 3, 2)])
-def test_what_is_missing_and_what_is_there_twice_is_counted(stored, lost, twice):
+def test_missing_and_duplicated_rows_are_counted(stored, lost, twice):
     writers, numbers = ROWS
     learner = integrity_jobs.Learner(Shelf(writers[stored], numbers[stored]))
     assert integrity_jobs.settle(learner, writers, numbers) == (lost, twice)
@@ -112,7 +112,7 @@ def launch(surroundings, peer, *options):
         ("duplicates-rows", {"lost", "duplicated"}),
     ],
 )
-def test_a_broken_buffer_is_found_wrong(peer, wrong, surroundings):
+def test_a_broken_buffer_is_detected(peer, wrong, surroundings):
     status, results = launch(surroundings, peer, "--seed=7")
     assert status == 1
     for name in wrong:
@@ -136,7 +136,7 @@ with giving_up(60):
 """
 
 
-def test_a_learner_that_waits_for_the_dead_is_found(surroundings):
+def test_a_learner_that_waits_for_a_dead_process_is_detected(surroundings):
     done = surroundings.run("-c", KILLS)
     # An explorer that is killed while it holds the buffer's lock blocks the others as well.
     found = r"after kill 1, the learner( and \d of 2 explorers)? did not continue within 2 s\n"
@@ -152,7 +152,7 @@ def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
 
 
 @pytest.mark.parametrize("peer", ["cpprb[MP behind one lock]", "cpprb[PER behind one lock]"])
-def test_a_fault_of_one_process_is_no_fault_of_sharing(peer, surroundings):
+def test_a_fault_within_one_process_is_not_attributed_to_sharing(peer, surroundings):
     """In one process, too, a call of cpprb that passes the end of the ring gives its last rows wrong priorities."""
     _, results = launch(surroundings, peer, "--seconds=1")
     if results["torn"]["outcome"] == "skipped":
@@ -162,14 +162,14 @@ def test_a_fault_of_one_process_is_no_fault_of_sharing(peer, surroundings):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
-def test_ours_passes(lock, surroundings):
+def test_our_buffer_passes(lock, surroundings):
     status, results = launch(surroundings, f"cpprb_impl[lock={lock}]")
     assert status == 0 and {result["outcome"] for result in results.values()} == {"ok"}, results
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("peer", "stale"), [("reverb", "ok"), ("rllib[Ray actor]", "wrong")])
-def test_buffers_that_a_server_keeps_are_reached_from_many_processes(peer, stale, surroundings):
+def test_buffers_in_a_server_are_reached_from_many_processes(peer, stale, surroundings):
     _, results = launch(surroundings, peer, "--explorers=2", "--capacity=64")
     if results["torn"]["outcome"] == "skipped":
         pytest.skip(results["torn"]["reason"])
@@ -184,7 +184,7 @@ def run(surroundings, *peers):
     return surroundings.run("-m", "suites.run", *arguments, more=more), load(out)
 
 
-def test_findings_about_others_are_no_failure_of_the_run_and_stand_in_the_report(surroundings):
+def test_findings_about_other_peers_are_reported_and_no_failure_of_the_run(surroundings):
     done, made = run(surroundings, "loses-rows", "unavailable")
     assert done.returncode == 0, done.stderr
     assert made.declared == 2 * len(BENCHMARKS) and not made.missing()
@@ -197,12 +197,12 @@ def test_findings_about_others_are_no_failure_of_the_run_and_stand_in_the_report
             assert line in page
 
 
-def test_a_finding_about_ours_is(surroundings):
+def test_a_finding_about_our_buffer_is_a_failure_of_the_run(surroundings):
     done, made = run(surroundings, "cpprb_impl[odd]")
     assert done.returncode == 1
     assert ("lost", "wrong") in {(each.benchmark, each.status) for each in made.records}
 
 
-def test_a_peer_that_kills_its_explorers_is_a_finding_too(surroundings):
+def test_a_peer_that_kills_its_explorers_is_a_finding(surroundings):
     done, made = run(surroundings, "kills-explorers")
     assert done.returncode == 0 and "failed" in {each.status for each in made.records}

@@ -54,19 +54,19 @@ def run_on_a_clock(monkeypatch, buffer, seconds, enough):
     return suite.Loop(buffer, workloads.load("CartPole-v1"), True).run(seconds, enough)
 
 
-def test_each_call_has_its_own_clock_and_a_rare_slow_one_shows_beyond_the_median(monkeypatch):
+def test_calls_are_timed_individually_and_a_rare_slow_one_exceeds_the_median(monkeypatch):
     add, sample, update = run_on_a_clock(monkeypatch, OnAClock(tenth_add=40_000_000), 1.0, 1_000)
     assert np.unique(sample).tolist() == [2e-5] and np.unique(update).tolist() == [3e-6]
     assert percentile(add, 50) == 1e-6 and percentile(add, 99) == 0.04
 
 
 @pytest.mark.parametrize(("enough", "calls"), [(1, 250), (600, 600), (9_999, 1_000)])
-def test_a_window_is_lengthened_until_there_are_enough_calls_and_to_four_times_at_most(enough, calls, monkeypatch):
+def test_a_window_is_extended_for_enough_calls_to_at_most_four_times(enough, calls, monkeypatch):
     four_ms_in_all = OnAClock(update=3_979_000)
     assert run_on_a_clock(monkeypatch, four_ms_in_all, 1.0, enough).shape == (3, calls)
 
 
-def test_too_few_calls_are_skipped_by_their_number(surroundings):
+def test_too_few_calls_are_skipped_with_their_number(surroundings):
     status, results = latency(surroundings, "slow-sample", "--seconds=0.1")
     assert status == 0 and results["sample_p50"]["value"] >= 0.003
     for name in ("add_p99", "sample_p99", "update_p999"):
@@ -95,7 +95,7 @@ def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings)
         assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
 
 
-def test_who_is_too_slow_to_fill_is_skipped(surroundings):
+def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
     status, results = latency(surroundings, "plain", "--capacity=2000", "--fill-seconds=0")
     assert status == 0 and {each["outcome"] for each in results.values()} == {"skipped"}
     assert "too slow for 2,000 rows" in results["add_p50"]["reason"]
@@ -111,7 +111,7 @@ def test_two_calls_lie_beyond_a_percentile_at_least(percent, fewest):
     )
 
 
-def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
+def test_a_run_declares_and_measures_the_suite_like_the_others(surroundings):
     out = surroundings.folder / "run.json"
     done = surroundings.run("-m", "suites.run", "--profile=tiny", "--suites=latency", "--peers=plain", f"--out={out}")
     run = load(out)

@@ -39,7 +39,7 @@ LEAVE = {
 
 
 @pytest.mark.parametrize("what", LEAVE)
-def test_what_a_launch_leaves_behind_although_it_ends_well_is_told_and_cleared_away(what):
+def test_leftovers_of_a_successful_launch_are_reported_and_removed(what):
     code, left = LEAVE[what]
     before = set(SHARED_MEMORY.iterdir())
     program = f"import os, subprocess, sys; sleep = {SLEEP!r}; {code}"
@@ -63,7 +63,7 @@ while not (os.path.exists(sys.argv[1]) and open(sys.argv[1]).read().endswith("\\
 """
 
 
-def test_a_semaphore_that_a_stranger_has_is_not_cleared_away(tmp_path):
+def test_a_semaphore_of_an_unrelated_process_is_not_removed(tmp_path):
     told = tmp_path / "told"
     assert launch.run([*python(MEANWHILE), str(told)], 30) == launch.Ending(None)
     process, name = told.read_text().split()
@@ -89,7 +89,7 @@ with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb", bufferi
     subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0, reason="cannot mount a folder"
 )
 @pytest.mark.parametrize("use", ["mmap.mmap(file.fileno(), 0); file.close()", "None"], ids=["mapped", "open"])
-def test_a_segment_is_in_use_whatever_its_folder_is_called_there(use, tmp_path, monkeypatch):
+def test_a_segment_counts_as_in_use_under_any_path(use, tmp_path, monkeypatch):
     """As for a program in a chroot."""
     # Named like no buffer's segment: tests beside this one would remove it before it is opened.
     name = f"of-a-test-{os.getpid()}"
@@ -110,7 +110,7 @@ def test_a_segment_is_in_use_whatever_its_folder_is_called_there(use, tmp_path, 
 
 
 @pytest.mark.parametrize("is_member", [True, False], ids=["of the launch", "of another program"])
-def test_what_a_killed_process_leaves_is_told_and_removed_if_it_is_of_the_launch(is_member, monkeypatch):
+def test_leftovers_of_a_killed_process_are_removed_only_if_of_the_launch(is_member, monkeypatch):
     """Or a training that crashes beside a bench would be our buffer's fault, and tests beside these that kill."""
     found = segments.Segments(lambda process: is_member)
     maker = subprocess.Popen(python(MAKER), stdout=subprocess.PIPE, text=True)

@@ -32,7 +32,7 @@ def memory(surroundings, peer: str, *options: str):
     return status, next(iter(found.values()))
 
 
-def test_a_figure_is_what_the_rows_take(surroundings):
+def test_a_figure_is_the_memory_of_the_rows(surroundings):
     assert workloads.load("CartPole-v1").row_bytes == ROW
     status, result = memory(surroundings, "plain", "--capacity=16384")
     assert status == 0 and result["outcome"] == "ok" and result["params"] == {"capacity": 16384}
@@ -40,7 +40,7 @@ def test_a_figure_is_what_the_rows_take(surroundings):
 
 
 @pytest.mark.parametrize(("peer", "least"), [("keeps-observations", 0.9 * (PLAIN + 16)), ("uses-a-server", 900)])
-def test_what_is_kept_beside_the_rows_counts_wherever_it_is(peer, least, surroundings):
+def test_memory_beside_the_rows_counts_wherever_it_is(peer, least, surroundings):
     """A copy in objects of their own, and memory of another process."""
     _, result = memory(surroundings, peer, "--capacity=16384")
     assert result["value"] > least
@@ -61,14 +61,14 @@ def test_what_is_kept_beside_the_rows_counts_wherever_it_is(peer, least, surroun
         ("plain", ["--capacity=32"], "broken", "capacity must be at least 64 rows, got 32"),
     ],
 )
-def test_who_has_no_figure_has_a_reason(peer, options, outcome, reason, surroundings):
+def test_a_buffer_without_a_figure_has_a_reason(peer, options, outcome, reason, surroundings):
     status, found = figures(surroundings, peer, *options)
     for result in found.values():
         assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
     assert status == (outcome != "skipped")
 
 
-def test_when_memory_is_taken(surroundings):
+def test_memory_is_measured_at_each_level_of_filling(surroundings):
     """Plain takes all of it when it is made; the copies that another one keeps beside that grow with its rows."""
     levels = ("constructed", "quarter", "half")
     _, found = figures(surroundings, "plain", "--capacity=32768")
@@ -79,7 +79,7 @@ def test_when_memory_is_taken(surroundings):
     assert made < 1.5 * PLAIN and shares == pytest.approx([0.0, 0.25, 0.5], abs=0.2)
 
 
-def test_a_leak_is_found_with_its_bytes_a_round(surroundings):
+def test_a_leak_is_found_with_its_bytes_per_round(surroundings):
     status, found = figures(surroundings, "leaks", "--capacity=4096")
     assert status == 1 and found["leak"]["outcome"] == "wrong" and found["plain"]["outcome"] == "ok"
     bytes_a_round = int(re.match(r"leaks ([\d,]+) B per round", found["leak"]["reason"])[1].replace(",", ""))
@@ -87,14 +87,14 @@ def test_a_leak_is_found_with_its_bytes_a_round(surroundings):
 
 
 @pytest.mark.parametrize("peer", ["plain", "caches"])
-def test_what_comes_to_an_end_is_no_leak(peer, surroundings):
+def test_growth_that_ends_is_no_leak(peer, surroundings):
     """The one that caches takes as much per round as the one that leaks, but for a few rounds only."""
     _, found = figures(surroundings, peer, "--capacity=4096")
     assert found["leak"]["outcome"] == "ok" and found["leak"]["value"] < 65_536
 
 
 @needs_atari
-def test_the_peak_while_sampling_is_of_what_is_needed_for_a_moment(surroundings):
+def test_the_peak_while_sampling_includes_temporary_memory(surroundings):
     seaquest = {"workload": "ALE/Seaquest-v5"}
     row = 2 * 84 * 84 * 4
     peaks = {
@@ -105,7 +105,7 @@ def test_the_peak_while_sampling_is_of_what_is_needed_for_a_moment(surroundings)
     assert peaks["peaks"] > (48 << 20) / 256
 
 
-def test_memory_in_use_counts_what_is_touched_and_forgets_what_is_freed():
+def test_memory_in_use_counts_touched_and_not_freed_memory():
     before = in_use()
     with mmap(-1, 1 << 24) as block:  # not from the heap, which may have kept as much from an earlier test
         for page in range(0, len(block), PAGESIZE):

@@ -63,7 +63,7 @@ class Sluggish(BaselinesStyle):
         return super().sample(batch_size)
 
 
-def test_each_step_has_the_time_that_it_took_and_no_other(clock):
+def test_each_step_has_only_its_own_time(clock):
     wanted = [name for name in STEPS if name != "first_cycle"]
     found = {result.benchmark: result.value for result in suite.measure("sluggish", "CartPole-v1", 3_000, wanted, 60.0)}
     assert found == {"import": 24.0} | TOOK
@@ -80,7 +80,7 @@ def test_a_launch_measures_every_step(surroundings):
     assert all(each["value"] > 0 for name, each in results.items() if name != "import")
 
 
-def test_who_is_not_full_in_time_has_the_other_figures(surroundings):
+def test_a_buffer_not_full_in_time_has_the_other_figures(surroundings):
     status, results = startup(surroundings, "plain", "--fill-seconds=0")
     assert status == 0 and results["fill"]["outcome"] == "skipped" and "too slow" in results["fill"]["reason"]
     assert results["first_sample"]["outcome"] == "ok"
@@ -90,12 +90,12 @@ def test_who_is_not_full_in_time_has_the_other_figures(surroundings):
     ("peer", "outcome", "reason"),
     [("mixes-rows", "wrong", "different added rows"), ("unavailable", "skipped", "no wheel for this platform")],
 )
-def test_who_has_no_figure_has_a_reason(peer, outcome, reason, surroundings):
+def test_a_buffer_without_a_figure_has_a_reason(peer, outcome, reason, surroundings):
     _, results = startup(surroundings, peer)
     for benchmark in ("first_sample", "first_cycle"):
         assert results[benchmark]["outcome"] == outcome and reason in results[benchmark]["reason"]
 
 
-def test_only_what_is_asked_for_is_measured(surroundings):
+def test_only_requested_cells_are_measured(surroundings):
     _, results = startup(surroundings, "plain", "--benchmark=construct", "--benchmark=first_sample")
     assert list(results) == ["construct", "first_sample"]

@@ -52,7 +52,7 @@ def figure(run):
 
 
 @pytest.mark.parametrize("begins", [0, 1])
-def test_only_one_of_them_works_at_a_time_and_both_make_as_many_calls(begins):
+def test_stopwatches_alternate_and_make_equally_many_calls(begins):
     working, seen, calls = [], [], [[], []]
 
     def work(place):
@@ -73,7 +73,7 @@ def test_only_one_of_them_works_at_a_time_and_both_make_as_many_calls(begins):
     assert calls[0][-1] == calls[1][-1] and len(set(calls[0][-1:] + calls[1][-1:])) == 1
 
 
-def test_the_slower_one_gets_the_larger_figure():
+def test_the_slower_side_has_the_larger_figure():
     fast, slow = side_by_side(
         figure(lambda count: time.sleep(0.0002 * count)), figure(lambda count: time.sleep(0.002 * count))
     )
@@ -85,7 +85,7 @@ def fail(_watch):
 
 
 @pytest.mark.parametrize("begins", [0, 1])
-def test_a_figure_that_one_cannot_measure_is_measured_by_neither_and_the_next_one_by_both(begins):
+def test_a_figure_missing_on_one_side_is_skipped_by_both(begins):
     def measured(broken):
         def both(watch):
             outcomes = []
@@ -109,7 +109,7 @@ def test_a_figure_that_one_cannot_measure_is_measured_by_neither_and_the_next_on
 
 
 @pytest.mark.parametrize("begins", [0, 1])
-def test_a_process_that_is_gone_does_not_make_the_other_one_wait(begins):
+def test_a_process_that_ended_does_not_block_the_other(begins):
     ends = socket.socketpair()
     ends[1].close()
     watch = Turns(ends[0], begins=begins == 0)
@@ -126,7 +126,7 @@ def test_waiting_for_a_processor_is_not_part_of_a_figure(monkeypatch):
     assert turns._seconds_without_waiting(lambda: time.sleep(0.01)) == pytest.approx(0.01, abs=0.4)
 
 
-def test_the_kernel_says_how_long_a_thread_waited():
+def test_the_kernel_reports_how_long_a_thread_waited():
     if not turns.WAITED.exists():
         pytest.skip(f"this kernel has no {turns.WAITED}")
     assert turns._waited() >= 0

@@ -27,7 +27,7 @@ def test_a_recording_is_a_function_of_its_seed(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_cache_gives_back_what_was_recorded(name, tmp_path):
+def test_the_cache_returns_the_recording(name, tmp_path):
     recorded = workloads.load(name, COUNT, cache=tmp_path)
     cached = workloads.load(name, COUNT, cache=tmp_path)
     assert cached.sha256 == recorded.sha256
@@ -65,7 +65,7 @@ def test_a_workload_that_cannot_be_recorded_here_is_left_out_and_reported(monkey
 
 
 @needs_atari
-def test_seaquest_is_what_gymnasium_stacks(tmp_path):
+def test_seaquest_matches_the_stacks_of_gymnasium(tmp_path):
     from gymnasium.wrappers import FrameStackObservation
 
     workload = workloads.load("ALE/Seaquest-v5", 800, seed=3, cache=tmp_path)
@@ -122,11 +122,11 @@ def test_slices_overlap_by_forty_steps_and_stay_within_their_episode(tmp_path):
 
 
 @pytest.mark.parametrize(("steps", "begins"), [(1, [0]), (80, [0]), (81, [0, 40]), (120, [0, 40]), (121, [0, 40, 80])])
-def test_where_the_slices_of_an_episode_begin(steps, begins):
+def test_slices_of_an_episode_begin_at_their_stride(steps, begins):
     assert list(Slices(80, 40).of_episode(steps)) == begins
 
 
-def test_dictionary_observations_are_what_the_environment_gives(tmp_path):
+def test_dictionary_observations_match_the_environment(tmp_path):
     workload = workloads.load("CartPole-v1/image", 60, seed=3, cache=tmp_path)
     columns = workload.columns
     assert tuple(columns) == ("obs.image", "obs.state", "act", "rew", "next_obs.image", "next_obs.state", "done")
@@ -155,7 +155,7 @@ def test_the_first_rows_of_a_longer_recording_are_the_shorter_one(tmp_path):
         assert all(np.array_equal(long[key][:100], short[key]) for key in long)
 
 
-def test_an_environment_that_uses_its_arrays_again_is_copied():
+def test_observations_of_an_environment_that_reuses_arrays_are_copied():
     class Reusing(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-1e9, 1e9, (2,), np.float64)
         action_space = gymnasium.spaces.MultiBinary(3)
@@ -174,7 +174,7 @@ def test_an_environment_that_uses_its_arrays_again_is_copied():
     assert columns["obs"].dtype == np.float32 and columns["act"].shape == (7, 3) and columns["act"].dtype == np.int8
 
 
-def test_every_part_of_nested_spaces_has_a_name_and_what_has_no_shape_is_named():
+def test_parts_of_nested_spaces_have_names_and_unshaped_ones_are_named():
     from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text, Tuple
 
     parts = Dict({"arm": Tuple((Discrete(3), Box(0, 1, (2,), np.float64))), "eye": Box(0, 255, (4, 4), np.uint8)})
@@ -184,12 +184,12 @@ def test_every_part_of_nested_spaces_has_a_name_and_what_has_no_shape_is_named()
         recording.dtypes_of(Dict({"mission": Text(10)}), "obs")
 
 
-def test_an_unknown_workload_is_answered_with_the_known_ones(tmp_path):
+def test_the_error_for_an_unknown_workload_lists_the_known_ones(tmp_path):
     with pytest.raises(ValueError, match=r"unknown workload 'Pong'.*CartPole-v1.*Pendulum-v1.*ALE/Seaquest-v5"):
         workloads.load("Pong", cache=tmp_path)
 
 
-def test_cartpole_tells_real_steps_from_torn_ones(tmp_path):
+def test_cartpole_distinguishes_real_steps_from_torn_ones(tmp_path):
     rows = workloads.load("CartPole-v1", COUNT, cache=tmp_path).columns
     assert cartpole.is_step(rows).all()
     for key in ("obs", "next_obs"):
