@@ -1,10 +1,10 @@
 """Type stubs for the native rings; docstrings are in the compiled classes and in cpprb_impl's Python classes."""
 
 from collections.abc import MutableMapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 from typing_extensions import disjoint_base
 
 def _adopts_orphans() -> bool: ...
@@ -12,30 +12,29 @@ def _segment_prefix() -> str: ...
 def _description_of(segment: str, /) -> str: ...
 def _indexes_of(indexes: ArrayLike, /) -> np.ndarray: ...
 
+class _Layout(Protocol):
+    """See `cpprb_impl.layout.layout.Layout`."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def fields(self) -> Sequence[tuple[str, np.dtype, tuple[int, ...]]]: ...
+    @property
+    def options(self) -> dict[str, Any]: ...
+    @property
+    def nstep(self) -> dict[str, Any] | None: ...
+
 @disjoint_base
 class Ring:
     def __init__(
         self,
-        capacity: int,
-        fields: Sequence[tuple[str, DTypeLike, tuple[int, ...]]],
+        layout: _Layout,
         *,
-        next_of: Any = None,
-        stack_compress: Any = None,
-        mmap_prefix: str | None = None,
-        lock: str | None = None,
+        seed: int | None = None,
         segment: str | None = None,
         description: str = "",
-        prefault: bool = False,
-        seed: int | None = None,
-        alpha: float = 0.6,
-        eps: float = 0.0001,
-        check_for_update: bool = False,
-        nstep: dict[str, Any] | None = None,
-        n_envs: int = 1,
-        compressed: bool = False,
         add_through_python: bool = False,
         batch_through_python: bool = False,
-        normalize: str | None = "buffer",
     ) -> None: ...
     def add(self, **transition: ArrayLike) -> int | None: ...
     def _add_of(self, env_ids: ArrayLike, /, **transition: ArrayLike) -> int | None: ...

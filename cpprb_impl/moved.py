@@ -12,7 +12,7 @@ from types import ModuleType
 MOVED = {
     "autoreset": "buffers.autoreset",
     "copies": "buffers.copying",
-    "description": "buffers.description",
+    "description": "layout.layout",
     "environments": "layout.spaces",
     "hindsight": "strategies.hindsight",
     "host": "processes.host",

@@ -11,11 +11,11 @@ from tensordict import TensorDict, TensorDictBase, is_leaf_nontensor
 
 from cpprb_impl.buffers.single import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers.single import ReplayBuffer as Ring
-from cpprb_impl.buffers.single import check_exponent, check_normalize
 from cpprb_impl.integrations.overrides import attributes, overridden
 from cpprb_impl.integrations.torchrl_names import METHODS, OPTIONS, refuse_attribute, refuse_methods, refuse_options
 from cpprb_impl.layout.arrays import array_of
 from cpprb_impl.layout.fields import flag, parse_seed, positive_integer
+from cpprb_impl.layout.options import check_exponent, check_normalize
 from cpprb_impl.layout.stacks import StackAxis, axes_of_stacks
 from cpprb_impl.ring.own_random import this_process
 

@@ -41,7 +41,8 @@ struct RingOptions {
   bool add_through_python = false, batch_through_python = false;
 };
 
-// Raises KeyError, TypeError, ValueError or OverflowError naming the option.
+// Reads a layout (cpprb_impl/layout/layout.py), and what each process adds to it. Raises KeyError, TypeError,
+// ValueError or OverflowError naming the option.
 RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized);
 
 }  // namespace rb

@@ -226,12 +226,9 @@ PyTypeObject PrioritizedRingType = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "cpprb_impl._native.PrioritizedRing";
   type.tp_doc =
-      "PrioritizedRing(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock=None,\n"
-      "segment=None, description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False, "
-      "nstep=None,\n"
-      "add_through_python=False, batch_through_python=False, normalize='buffer')\n--\n\nThe native ring with "
-      "priorities; see "
-      "cpprb_impl.PrioritizedReplayBuffer.";
+      "PrioritizedRing(layout, *, seed=None, segment=None, description='', add_through_python=False,\n"
+      "batch_through_python=False)\n--\n\nThe native ring with "
+      "priorities; see cpprb_impl.PrioritizedReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
   type.tp_methods = prioritized_methods;

@@ -341,10 +341,8 @@ PyTypeObject RingType = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "cpprb_impl._native.Ring";
   type.tp_doc =
-      "Ring(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock=None, segment=None,\n"
-      "description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False,\n"
-      "nstep=None, n_envs=1, compressed=False, add_through_python=False, batch_through_python=False,\n"
-      "normalize='buffer')\n--\n\nThe native ring of transitions; see "
+      "Ring(layout, *, seed=None, segment=None, description='', add_through_python=False,\n"
+      "batch_through_python=False)\n--\n\nThe native ring of transitions; see "
       "cpprb_impl.ReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;

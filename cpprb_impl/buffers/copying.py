@@ -6,9 +6,7 @@ import copy
 from typing import Any
 
 from cpprb_impl.contents.pieces import Filling, PickledRows
-from cpprb_impl.layout.fields import NativeField
 from cpprb_impl.ring.base import BufferBase
-from cpprb_impl.ring.hooks import refuse_overridden
 from cpprb_impl.ring.own_random import this_task
 
 
@@ -22,22 +20,14 @@ class CopyableBuffer(BufferBase):
     them, and every copy has its own `_parts`.
     """
 
-    _recipe: tuple[int, list[NativeField], dict[str, Any]]
-
-    def _make(self, capacity: int, fields: list[NativeField], *, seed: int | None = None, **options: Any) -> None:
-        """Create the native ring, and remember its arguments for copies."""
-        refuse_overridden(type(self))
-        super().__init__(capacity, fields, seed=seed, **options)
-        self._recipe = (capacity, fields, options)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._recipe[2].get("mmap_prefix") is not None:
+        if "mmap_prefix" in self._layout.options:
             raise TypeError(
                 "a buffer with mmap_prefix cannot be copied, since its data is in files; use save_transitions"
             )
         # Copy the attributes, whatever their type, because the copy must not share their contents.
         parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
-        return _finished, (PickledRows(self, self._recipe, parts), this_task()), self.__getstate__()
+        return _finished, (PickledRows(self, self._layout, parts), this_task()), self.__getstate__()
 
 
 def _finished(source: Filling | PickledRows, task: tuple[str, int, str | None]) -> BufferBase:

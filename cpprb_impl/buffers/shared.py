@@ -17,39 +17,25 @@ rows that it was writing and blocks no other process, as docs/protocol.md explai
 from __future__ import annotations
 
 import atexit
-import os
 import weakref
 from collections.abc import Mapping
-from os import PathLike
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.buffers.attaching import attach_errors, description_of
 from cpprb_impl.buffers.autoreset import Autoreset, AutoresetBuffer
-from cpprb_impl.buffers.description import Description, attach_errors, description_of
-from cpprb_impl.buffers.single import EnvDict, Names, Stacks, check_exponent, check_normalize
-from cpprb_impl.layout.fields import (
-    NativeField,
-    field_names,
-    flag,
-    integer,
-    native_fields,
-    next_fields,
-    parse_seed,
-    parse_size,
-    path_prefix,
-    stack_axes,
-)
+from cpprb_impl.layout.fields import native_fields, parse_seed
 from cpprb_impl.layout.free_memory import warn_if_too_large
-from cpprb_impl.layout.siblings import ignore_siblings
+from cpprb_impl.layout.layout import Layout
+from cpprb_impl.layout.options import EnvDict, SharedOptions, SharedPrioritizedOptions, known, read, shows
 from cpprb_impl.processes.host import Host, check_host, this_host
 from cpprb_impl.processes.manager import try_start
 from cpprb_impl.processes.watchdog import watch
-from cpprb_impl.ring.hooks import IN_SHARED, refuse, refuse_overridden
-from cpprb_impl.ring.nstep import read_options
+from cpprb_impl.ring.hooks import IN_SHARED, refuse
 from cpprb_impl.ring.order import harm_of, watch_order
 
-LOCKS = ("none", "critical", "buffer")
-BACKENDS = ("sharedctypes", "SharedMemory")
+SHARED = known(SharedOptions)
+SHARED_PRIORITIZED = known(SharedPrioritizedOptions, check_for_update=True)
 
 # Objects that are still referenced when the interpreter exits are never collected, so their segments' names would stay.
 _open: weakref.WeakSet[_SharedBuffer] = weakref.WeakSet()
@@ -64,79 +50,31 @@ def _close_all() -> None:
 class _SharedBuffer(AutoresetBuffer):
     """What both MP classes have in common: attaching to the segment, and being passed to other processes."""
 
-    _recipe: Description
-
-    def _build(
-        self,
-        size: int,
-        fields: list[NativeField],
-        next_of: Names,
-        stack_compress: Stacks,
-        nstep: Mapping[str, Any] | None,
-        mmap_prefix: str | PathLike[str] | None,
-        lock: str,
-        backend: str,
-        *,
-        seed: int | None,
-        ctx: Any,
-        n_envs: int = 1,
-        autoreset: str | None = None,
-        **native: Any,
-    ) -> None:
+    def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         """Create a buffer from its constructor's arguments."""
-        try_start(ctx)
-        if lock not in LOCKS:
-            raise ValueError(f"lock must be one of {', '.join(LOCKS)}, got {lock!r}")
-        if backend not in BACKENDS:
-            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress, fields)
-        if nstep:  # next_* comes from N rows later, so it is stored like any other field
-            fields = fields + next_fields(fields, following)
-            stacked |= {f"next_{name}": stacked[name] for name in following if name in stacked}
-            following = []
-        known = {f"next_{name}" for name in following}
-        fields = [field for field in fields if field[0] not in known]
-        native |= {"next_of": following, "stack_compress": stacked}
-        if (environments := integer("n_envs", n_envs)) != 1:
-            native["n_envs"] = environments
-        if autoreset is not None:
-            native["autoreset"] = autoreset
-        prioritized = isinstance(self, PrioritizedRing)
-        prefix, capacity = path_prefix(mmap_prefix), parse_size(size)
-        if prefix:
-            native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)  # so that processes in other folders find it
-            warn_if_too_large(capacity, fields + next_fields(fields, following), {}, prefix=prefix)
+        chosen = read(type(self).__name__, takes, options)
+        try_start(chosen["ctx"])
+        if "check_for_update" in chosen:
+            chosen["check_for_update"] = True  # always, as in cpprb
+        fields = native_fields(env_dict, chosen["default_dtype"])
+        layout = Layout.of(size, fields, chosen, prioritized=isinstance(self, PrioritizedRing)).layout
+        if prefix := layout.options.get("mmap_prefix"):
+            warn_if_too_large(layout.size, layout.added, {}, prefix=prefix)
         else:
-            warn_if_too_large(capacity, fields, stacked, shared=True)
-        steps = read_options(nstep, fields) if nstep else None
-        self._make(Description(capacity, fields, {"lock": lock, **native}, prioritized, steps), seed)
+            warn_if_too_large(layout.size, layout.fields, layout.options["stack_compress"], shared=True)
+        self._make(layout, parse_seed(chosen["seed"]))
 
-    def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
+    def _make(self, layout: Layout, seed: int | None = None, segment: str | None = None) -> None:
         """Create a segment, or attach to the one named `segment`."""
-        refuse_overridden(type(self))
         refuse(type(self), _SharedBuffer, IN_SHARED)
-        number = parse_seed(seed)
         if segment is None:
             watch()
-        options = dict(recipe.options)
-        if (mode := options.pop("autoreset", None)) is not None:
-            given = recipe.fields + next_fields(recipe.fields, options["next_of"])
-            self._autoreset = Autoreset(mode, given, recipe.nstep, options.get("n_envs", 1))
-            options["add_through_python"] = True
-        super().__init__(
-            recipe.size,
-            recipe.fields,
-            seed=number,
-            segment=segment,
-            description=recipe.text(),
-            nstep=recipe.nstep,
-            **options,
-        )
-        following, stacked = options.get("next_of") or (), options.get("stack_compress") or ()
-        given = recipe.fields + next_fields(recipe.fields, following)
-        harm, starts = harm_of(recipe.nstep, following, stacked), mode is None and options.get("n_envs", 1) != 1
-        watch_order(self, given, recipe.nstep, harm, starts=starts)
-        self._recipe = recipe
+        options = layout.options
+        if (mode := options.get("autoreset")) is not None:
+            self._autoreset = Autoreset(mode, layout.added, layout.nstep, layout.n_envs)
+        super()._make(layout, seed, segment)
+        harm = harm_of(layout.nstep, options.get("next_of") or (), options.get("stack_compress") or ())
+        watch_order(self, layout.added, layout.nstep, harm, starts=mode is None and layout.n_envs != 1)
         _open.add(self)
 
     @classmethod
@@ -161,26 +99,18 @@ class _SharedBuffer(AutoresetBuffer):
         OSError
             If those files cannot be opened.
         """
-        parse_seed(seed)
+        number = parse_seed(seed)
         segment, text = description_of(segment)
-        recipe = Description.read(text, segment)
-        if recipe.prioritized != issubclass(cls, PrioritizedRing):
-            of = "MPPrioritizedReplayBuffer" if recipe.prioritized else "MPReplayBuffer"
+        with attach_errors(segment):
+            layout = Layout.read(text)
+        if layout.prioritized != issubclass(cls, PrioritizedRing):
+            of = "MPPrioritizedReplayBuffer" if layout.prioritized else "MPReplayBuffer"
             raise ValueError(f"shared segment {segment} holds an {of}: attach with that class, not with {cls.__name__}")
         with attach_errors(segment):
-            for name in ("alpha", "eps") if recipe.prioritized else ():
-                check_exponent(name, recipe.options[name])
-            return _attach(cls, recipe, segment, seed)
+            return _attach(cls, layout, segment, number)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _find, (type(self), self._recipe, self.segment, this_host()), self.__getstate__()
-
-    def _options(self) -> Mapping[str, Any]:
-        return self._recipe.options
-
-    def _steps(self) -> Mapping[str, Any] | None:
-        steps = self._recipe.nstep
-        return steps if steps is None or self.n_envs == 1 else {**steps, "n_envs": self.n_envs}
+        return _find, (type(self), self._layout, self.segment, this_host()), self.__getstate__()
 
     def __copy__(self) -> None:
         raise TypeError("a shared buffer cannot be copied; pickle it to use the same buffer in another process")
@@ -192,18 +122,18 @@ class _SharedBuffer(AutoresetBuffer):
 Buffer = TypeVar("Buffer", bound=_SharedBuffer)
 
 
-def _attach(kind: type[Buffer], recipe: Description, segment: str, seed: int | None = None) -> Buffer:
+def _attach(kind: type[Buffer], layout: Layout, segment: str, seed: int | None = None) -> Buffer:
     buffer = kind.__new__(kind)
-    buffer._make(recipe, seed, segment)
+    buffer._make(layout, seed, segment)
     return buffer
 
 
-def _find(kind: type[_SharedBuffer], recipe: Description, segment: str, host: Host) -> _SharedBuffer:
+def _find(kind: type[_SharedBuffer], layout: Layout, segment: str, host: Host) -> _SharedBuffer:
     """Attach to the segment of a pickled buffer."""
     check_host(host)
-    if description_of(segment)[1] != recipe.text():
+    if description_of(segment)[1] != layout.text():
         raise RuntimeError(f"shared segment {segment} does not have the layout of the buffer that was pickled")
-    return _attach(kind, recipe, segment)
+    return _attach(kind, layout, segment)
 
 
 class MPReplayBuffer(_SharedBuffer):
@@ -265,43 +195,9 @@ class MPReplayBuffer(_SharedBuffer):
         As `ReplayBuffer`, and if the full buffer, with its frames, would exceed /dev/shm.
     """
 
-    def __init__(
-        self,
-        size: int,
-        env_dict: EnvDict | None = None,
-        *,
-        next_of: Names = None,
-        stack_compress: Stacks = None,
-        default_dtype: Any = None,
-        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
-        n_envs: int = 1,
-        autoreset: str | None = None,
-        mmap_prefix: str | PathLike[str] | None = None,
-        lock: str = "none",
-        prefault: bool = False,
-        seed: int | None = None,
-        logger: Any = None,
-        ctx: Any = None,
-        backend: str = "sharedctypes",
-        **others: Any,
-    ) -> None:
-        ignore_siblings(type(self).__name__, others)
-        fields = native_fields(env_dict, default_dtype)
-        self._build(
-            size,
-            fields,
-            next_of,
-            stack_compress,
-            Nstep,
-            mmap_prefix,
-            lock,
-            backend,
-            seed=seed,
-            ctx=ctx,
-            n_envs=n_envs,
-            autoreset=autoreset,
-            prefault=flag("prefault", prefault),
-        )
+    @shows(SHARED)
+    def __init__(self, size: int, env_dict: EnvDict | None = None, **options: Unpack[SharedOptions]) -> None:
+        self._build(size, env_dict, SHARED, options)
 
 
 class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
@@ -324,47 +220,6 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         As for `MPReplayBuffer`, with the same exceptions.
     """
 
-    def __init__(
-        self,
-        size: int,
-        env_dict: EnvDict | None = None,
-        *,
-        alpha: float = 0.6,
-        eps: float = 1e-4,
-        normalize: str | None = "buffer",
-        check_for_update: bool = True,
-        next_of: Names = None,
-        stack_compress: Stacks = None,
-        default_dtype: Any = None,
-        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
-        n_envs: int = 1,
-        autoreset: str | None = None,
-        mmap_prefix: str | PathLike[str] | None = None,
-        lock: str = "none",
-        prefault: bool = False,
-        seed: int | None = None,
-        logger: Any = None,
-        ctx: Any = None,
-        backend: str = "sharedctypes",
-        **others: Any,
-    ) -> None:
-        ignore_siblings(type(self).__name__, others)
-        self._build(
-            size,
-            native_fields(env_dict, default_dtype),
-            next_of,
-            stack_compress,
-            Nstep,
-            mmap_prefix,
-            lock,
-            backend,
-            seed=seed,
-            ctx=ctx,
-            n_envs=n_envs,
-            autoreset=autoreset,
-            prefault=flag("prefault", prefault),
-            check_for_update=True,
-            alpha=check_exponent("alpha", alpha),
-            eps=check_exponent("eps", eps),
-            normalize=check_normalize(normalize),
-        )
+    @shows(SHARED_PRIORITIZED)
+    def __init__(self, size: int, env_dict: EnvDict | None = None, **options: Unpack[SharedPrioritizedOptions]) -> None:
+        self._build(size, env_dict, SHARED_PRIORITIZED, options)

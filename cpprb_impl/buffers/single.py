@@ -8,66 +8,27 @@ through Python.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.buffers.autoreset import Autoreset, AutoresetBuffer
 from cpprb_impl.buffers.copying import CopyableBuffer
-from cpprb_impl.layout.fields import (
-    NativeField,
-    field_names,
-    flag,
-    integer,
-    is_compressed,
-    native_fields,
-    next_fields,
-    parse_seed,
-    parse_size,
-    path_prefix,
-    stack_axes,
-)
+from cpprb_impl.layout.fields import flag, native_fields, parse_seed
 from cpprb_impl.layout.free_memory import warn_if_too_large
-from cpprb_impl.layout.siblings import ignore_siblings
+from cpprb_impl.layout.layout import Layout
+from cpprb_impl.layout.options import OF_PRIORITIES, EnvDict, PrioritizedOptions, PrivateOptions, known, read, shows
 from cpprb_impl.ring.base import BufferBase
-from cpprb_impl.ring.nstep import NstepWindow, read_options
-from cpprb_impl.ring.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
+from cpprb_impl.ring.nstep import NstepWindow
+from cpprb_impl.ring.objects import ObjectColumns
 from cpprb_impl.ring.order import OrderOfObjects, harm_of, watch_order
 from cpprb_impl.ring.row_reader import RowReader
 
-EnvDict = Mapping[str, Mapping[str, Any]]
-Names = str | Sequence[str] | None
-Stacks = Names | Mapping[str, int]
-
-
-OF_PRIORITIES = ("alpha", "eps", "normalize", "check_for_update")
 OF_SAMPLE = ("weights", "indexes")  # columns that prioritized samples have besides the fields
 BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
-
-
-def check_exponent(name: str, value: float) -> float:
-    """Return `value` as a float. Raises TypeError or ValueError naming it unless it is finite and not negative."""
-    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must be finite and not negative, got {value!r}") from None
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, got {value!r}") from None
-    if not 0 <= number < float("inf"):
-        raise ValueError(f"{name} must be finite and not negative, got {number!r}")
-    return number
-
-
-def check_normalize(normalize: str | None) -> str | None:
-    """Return `normalize`, what importance weights are divided by. Raises ValueError unless it is one of the options."""
-    if normalize is not None and not (isinstance(normalize, str) and normalize in ("buffer", "batch")):
-        raise ValueError(f"normalize must be 'buffer', 'batch' or None, got {normalize!r}")
-    return normalize
+PRIVATE, PRIORITIZED = known(PrivateOptions), known(PrioritizedOptions)
 
 
 class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
@@ -153,103 +114,35 @@ class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
     _objects: ObjectColumns | None = None
     _parts = (*AutoresetBuffer._parts, "_window", "_objects", "_order")
 
-    def __init__(
-        self,
-        size: int,
-        env_dict: EnvDict | None = None,
-        *,
-        next_of: Names = None,
-        stack_compress: Stacks = None,
-        compress: str | None = None,
-        default_dtype: Any = None,
-        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
-        n_envs: int = 1,
-        autoreset: str | None = None,
-        mmap_prefix: str | PathLike[str] | None = None,
-        seed: int | None = None,
-        **others: Any,
-    ) -> None:
-        ignore_siblings(type(self).__name__, others)
-        fields = native_fields(env_dict, default_dtype)
-        self._build(
-            size,
-            fields,
-            next_of,
-            stack_compress,
-            Nstep,
-            mmap_prefix,
-            compress=compress,
-            n_envs=n_envs,
-            autoreset=autoreset,
-            seed=seed,
-        )
+    @shows(PRIVATE)
+    def __init__(self, size: int, env_dict: EnvDict | None = None, **options: Unpack[PrivateOptions]) -> None:
+        self._build(size, env_dict, PRIVATE, options)
 
-    def _build(
-        self,
-        size: int,
-        fields: list[NativeField],
-        next_of: Names,
-        stack_compress: Stacks,
-        nstep: Mapping[str, Any] | None,
-        mmap_prefix: str | PathLike[str] | None,
-        *,
-        compress: str | None = None,
-        n_envs: int = 1,
-        autoreset: str | None = None,
-        seed: int | None,
-        **prioritized: Any,
-    ) -> None:
+    def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         """Create the native ring and, for fields of Python objects, what reads and stores them."""
-        capacity, prefix = parse_size(size), path_prefix(mmap_prefix)
-        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress, fields)
-        objects, declared = object_shapes(fields), list(following)
-        # The next_* of an n-step transition comes from N rows later or from the episode's end, and for objects the ring
-        # has no bytes to compare. In both cases next_* is stored like any other field.
-        own = [name for name in following if nstep or name in objects]
-        fields += next_fields(fields, own)
-        stacked |= {f"next_{name}": stacked[name] for name in own if name in stacked}
-        following = [name for name in following if name not in own]
-        known = {f"next_{name}" for name in following}
-        fields = [field for field in fields if field[0] not in known]
-        given = fields + next_fields(fields, following)
-        steps = read_options(nstep, given) if nstep else None
-        environments = integer("n_envs", n_envs)
-        compressed = is_compressed(compress, stacked, prefix)
-        warn_if_too_large(capacity, fields, stacked, compressed=compressed, prefix=prefix)
-        if objects:
-            if environments != 1 or (steps and {"truncated", "discount"} & steps.keys()):
-                raise ValueError(
-                    "n_envs, and Nstep's truncated and discount, need a buffer without fields of Python objects"
-                )
-            refuse_objects(objects, stacked, prefix)
-            if autoreset is not None:
-                raise ValueError("autoreset needs a buffer without fields of Python objects")
-            self._objects = ObjectColumns(fields, capacity)
-            if steps is None:
-                self._read = RowReader(given, prioritized or None)
+        chosen = read(type(self).__name__, takes, options)
+        is_prioritized = isinstance(self, PrioritizedRing)
+        fields = native_fields(env_dict, chosen["default_dtype"])
+        given = Layout.of(size, fields, chosen, prioritized=is_prioritized)
+        layout = given.layout
+        stacked, prefix = layout.options["stack_compress"], layout.options.get("mmap_prefix")
+        compressed = "compress" in layout.options
+        warn_if_too_large(layout.size, given.stored, stacked, compressed=compressed, prefix=prefix)
+        harm = harm_of(layout.nstep, given.next_of, stacked)
+        mode = layout.options.get("autoreset")
+        if "objects" in layout.options:
+            prioritized = {name: chosen[name] for name in OF_PRIORITIES} if is_prioritized else None
+            self._objects = ObjectColumns(given.stored, layout.size)
+            if layout.nstep is None:
+                self._read = RowReader(given.added, prioritized)
             else:
-                self._window = NstepWindow(steps, given, prioritized or None)
-        if autoreset is not None:
-            self._autoreset = Autoreset(autoreset, given, steps, environments)
-        self._make(
-            capacity,
-            without_objects(fields),
-            next_of=following,
-            stack_compress=stacked,
-            mmap_prefix=prefix,
-            seed=parse_seed(seed),
-            nstep=None if objects else steps,
-            n_envs=environments,
-            compressed=compressed,
-            add_through_python=bool(objects) or autoreset is not None,
-            batch_through_python=bool(objects) or self._encodes(),
-            **prioritized,
-        )
-        harm = harm_of(steps, declared, stacked)
-        if objects:
-            self._order = OrderOfObjects(given, steps, harm)
-        else:
-            watch_order(self, given, steps, harm, starts=autoreset is None and environments != 1)
+                self._window = NstepWindow(layout.nstep, given.added, prioritized)
+            self._order = OrderOfObjects(given.added, layout.nstep, harm)
+        elif mode is not None:
+            self._autoreset = Autoreset(mode, given.added, layout.nstep, layout.n_envs)
+        self._make(layout, parse_seed(chosen["seed"]))
+        if self._order is None:
+            watch_order(self, given.added, layout.nstep, harm, starts=mode is None and layout.n_envs != 1)
 
     def _add_through(self, **rows: Any) -> int | None:
         """Implement `add` for buffers with fields of Python objects, and with autoreset."""
@@ -309,17 +202,6 @@ class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
         """Return whether N-step transitions are stored."""
         return super().is_Nstep() or self._window is not None
 
-    def _options(self) -> Mapping[str, Any]:
-        options: Mapping[str, Any] = self._recipe[2]
-        return options
-
-    def _steps(self) -> Mapping[str, Any] | None:
-        steps: Mapping[str, Any] | None = self._options()["nstep"]
-        if self._window is not None:
-            return self._window.options
-        # Pending steps of several environments come in turn, so that another number of them cannot continue with them.
-        return steps if steps is None or self.n_envs == 1 else {**steps, "n_envs": self.n_envs}
-
 
 class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     """Proportional prioritized replay (Schaul et al. 2015).
@@ -353,43 +235,9 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         As for `ReplayBuffer`.
     """
 
-    def __init__(
-        self,
-        size: int,
-        env_dict: EnvDict | None = None,
-        *,
-        alpha: float = 0.6,
-        eps: float = 1e-4,
-        normalize: str | None = "buffer",
-        check_for_update: bool = False,
-        next_of: Names = None,
-        stack_compress: Stacks = None,
-        compress: str | None = None,
-        default_dtype: Any = None,
-        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
-        n_envs: int = 1,
-        autoreset: str | None = None,
-        mmap_prefix: str | PathLike[str] | None = None,
-        seed: int | None = None,
-        **others: Any,
-    ) -> None:
-        ignore_siblings(type(self).__name__, others)
-        self._build(
-            size,
-            native_fields(env_dict, default_dtype),
-            next_of,
-            stack_compress,
-            Nstep,
-            mmap_prefix,
-            compress=compress,
-            n_envs=n_envs,
-            autoreset=autoreset,
-            seed=seed,
-            alpha=check_exponent("alpha", alpha),
-            eps=check_exponent("eps", eps),
-            normalize=check_normalize(normalize),
-            check_for_update=flag("check_for_update", check_for_update),
-        )
+    @shows(PRIORITIZED)
+    def __init__(self, size: int, env_dict: EnvDict | None = None, **options: Unpack[PrioritizedOptions]) -> None:
+        self._build(size, env_dict, PRIORITIZED, options)
 
     def _add_read(self, **rows: np.ndarray) -> int:
         given = rows["priorities"]

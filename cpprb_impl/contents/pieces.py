@@ -23,12 +23,14 @@ from cpprb_impl.contents.state import (
     Kinds,
     add_columns,
     kinds_of,
+    layout_of,
     position_of,
     rows_per_piece,
     set_position,
     slots_between,
     waiting_steps,
 )
+from cpprb_impl.layout.layout import Layout
 from cpprb_impl.ring.base import BufferBase
 
 LEAST = 64  # rows of each environment in a piece: its first one needs the frames before it once more
@@ -267,15 +269,15 @@ class Filling:
         stored: int,
         position: dict[str, Any],
         waiting: dict[str, np.ndarray],
-        recipe: tuple[Any, ...],
+        recipe: Layout | tuple[Any, ...],
         parts: dict[str, Any],
     ) -> None:
-        capacity, fields, options = recipe
+        layout = layout_of(kind, recipe, parts)
         buffer: Any = kind.__new__(kind)
-        buffer._make(capacity, fields, **options)
+        buffer._make(layout)
         self._buffer: BufferBase = buffer
         vars(self._buffer).update(parts)
-        self._buffer._begin_at((position["next_index"] - stored) % capacity)
+        self._buffer._begin_at((position["next_index"] - stored) % layout.size)
         self._position, self._waiting, self.rows = position, waiting, Rows(self._buffer, stored)
 
     def __setstate__(self, piece: bytearray | int) -> None:

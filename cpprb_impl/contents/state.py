@@ -10,6 +10,8 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.archive.npz import StoredArray
+from cpprb_impl.layout.layout import Layout
+from cpprb_impl.layout.options import ALWAYS, OPTIONS
 
 ENV_IDS = "env_ids"  # of pending steps, if those of all environments do not come in turn
 PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
@@ -205,11 +207,28 @@ def set_position(buffer: Ring, position: dict[str, Any], waiting: Mapping[str, n
     add_waiting(buffer, waiting)
 
 
+def layout_of(kind: type, recipe: Layout | tuple[Any, ...], parts: Mapping[str, Any]) -> Layout:
+    """Return the layout in a pickle. In those of version 0.1, it is a tuple: capacity, fields and native options."""
+    if isinstance(recipe, Layout):
+        return recipe
+    capacity, fields, given = recipe
+    options = {name: given[name] for name in OPTIONS if name in given}
+    options = {name: value for name, value in options.items() if name in ALWAYS or value != OPTIONS[name].default}
+    if given.get("compressed"):
+        options["compress"] = "lz4"
+    if parts.get("_autoreset") is not None:
+        options["autoreset"] = "next_step"
+    if (objects := parts.get("_objects")) is not None:
+        options["objects"] = list(objects.names)
+    window = parts.get("_window")
+    nstep = given.get("nstep") if window is None else window.options
+    return Layout(capacity, fields, options, issubclass(kind, PrioritizedRing), nstep)
+
+
 def _revive(kind: Any, recipe: tuple[Any, ...], held: tuple[Any, ...], parts: dict[str, Any]) -> Any:
     """Return a buffer from a pickle that was written before buffers were pickled in pieces."""
-    capacity, fields, options = recipe
     buffer = kind.__new__(kind)
-    buffer._make(capacity, fields, **options)
+    buffer._make(layout_of(kind, recipe, parts))
     vars(buffer).update(parts)
     restore(buffer, *held)
     buffer._reseed(None)  # it does not say whether it was written by this process

@@ -20,7 +20,6 @@ import numpy as np
 import zmq
 
 from cpprb_impl._native import PrioritizedRing, _indexes_of
-from cpprb_impl.buffers.single import check_exponent
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.choice import CompressionChoice, LapTimes
 from cpprb_impl.hosts.keys import Keys
@@ -30,6 +29,8 @@ from cpprb_impl.hosts.source import Batch, BatchPart, Source
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 from cpprb_impl.layout.arrays import array_of
 from cpprb_impl.layout.fields import integer
+from cpprb_impl.layout.layout import Layout
+from cpprb_impl.layout.options import check_exponent
 
 log = logging.getLogger("cpprb_impl.hosts")
 
@@ -76,7 +77,9 @@ class Learner:
         eps: float = 1e-4,
     ) -> None:
         self._normalize = normalize
-        self._trial = PrioritizedRing(1, [("row", np.int8, (1,))], alpha=alpha, eps=eps)
+        self._trial = PrioritizedRing(
+            Layout(1, [("row", np.dtype(np.int8), (1,))], {"alpha": alpha, "eps": eps}, prioritized=True)
+        )
         self._trial.add(row=0)
         self._good_up_to = 1e38 ** (1 / max(alpha, 1)) - eps  # (priority + eps)^alpha is a finite float32
         self._find, self._keys, self._prefetch, self._deadline = find, keys, prefetch, deadline

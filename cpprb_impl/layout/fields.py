@@ -174,3 +174,26 @@ def positive_integer(name: str, value: Any) -> int:
     if not (1 <= value < float("inf")):  # NaN fails too
         raise ValueError(f"{name} must be at least 1 and finite, got {value!r}")
     return int(value)
+
+
+def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each field of objects, by name. Raises ValueError if a shape is invalid."""
+    shapes = {name: shape for name, dtype, shape in fields if dtype.kind == "O"}
+    for name, shape in shapes.items():
+        if min(shape, default=1) < 1:
+            raise ValueError(f"{name}: shape must be positive in every dimension, got {shape}")
+    return shapes
+
+
+def without_objects(fields: Sequence[NativeField]) -> list[NativeField]:
+    """Return the fields as the native ring stores them, with int64 numbers in place of objects."""
+    return [(n, np.dtype(np.int64), (1,)) if dtype.kind == "O" else (n, dtype, shape) for n, dtype, shape in fields]
+
+
+def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mmap_prefix: Any) -> None:
+    """Raise ValueError for options that do not work with fields of objects."""
+    for name in stack_compress:
+        if name in objects:
+            raise ValueError(f"stack_compress: {name!r} holds Python objects, which have no frames")
+    if mmap_prefix is not None:
+        raise ValueError(f"mmap_prefix: Python objects ({', '.join(objects)}) cannot be kept in files")

@@ -16,13 +16,13 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer as OneHost
-from cpprb_impl.buffers.single import EnvDict, Names, Stacks, check_exponent, check_normalize
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.layout.fields import native_fields, parse_size
+from cpprb_impl.layout.options import EnvDict, Names, Stacks, check_exponent, check_normalize
 from cpprb_impl.ray import saving
 from cpprb_impl.ray.directory import Directory
 from cpprb_impl.ray.finder import Finder, asking, check_ray

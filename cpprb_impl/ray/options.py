@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cpprb_impl.buffers.single import check_exponent
 from cpprb_impl.layout.fields import integer
+from cpprb_impl.layout.options import check_exponent
 from cpprb_impl.ray.directory import nodes
 
 LONGEST_DEADLINE = 1e6  # seconds; ZeroMQ counts milliseconds in 32 bits

@@ -10,7 +10,8 @@ import numpy as np
 
 from cpprb_impl._native import Ring
 from cpprb_impl.layout.fields import parse_seed
-from cpprb_impl.ring.hooks import FIXED, check_assigned
+from cpprb_impl.layout.layout import Layout
+from cpprb_impl.ring.hooks import FIXED, check_assigned, refuse_overridden
 from cpprb_impl.ring.order import OrderOfObjects
 from cpprb_impl.ring.some_environments import chosen_rows
 
@@ -22,7 +23,7 @@ class BufferBase(Ring):
     """
 
     _parts: tuple[str, ...] = ()
-    _recipe: Any  # the arguments with which the native ring was made; not pickled either
+    _layout: Layout  # not pickled with the attributes either
     _written: int = 0  # the rows in the slots before this one may have data that copies keep, although not stored
     _order: OrderOfObjects | None = None
 
@@ -38,7 +39,25 @@ class BufferBase(Ring):
         return self._attributes(state)
 
     def _attributes(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
-        return values and {name: value for name, value in values.items() if name not in ("_recipe", *self._parts)}
+        return values and {name: value for name, value in values.items() if name not in ("_layout", *self._parts)}
+
+    def _make(self, layout: Layout, seed: int | None = None, segment: str | None = None) -> None:
+        """Create the native ring, or attach to the shared one named `segment`."""
+        refuse_overridden(type(self))
+        super().__init__(
+            layout,
+            seed=seed,
+            segment=segment,
+            description=layout.text() if "lock" in layout.options else "",
+            add_through_python=not layout.options.keys().isdisjoint(("objects", "autoreset")),
+            batch_through_python="objects" in layout.options or self._encodes(),
+        )
+        self._layout = layout
+
+    @classmethod
+    def _encodes(cls) -> bool:
+        """Return whether a subclass overrides `_encode_sample`, through which its samples then go."""
+        return False
 
     def reseed(self, seed: int | None = None) -> None:
         """Start this process's random numbers anew, as a buffer made with this `seed` does.
@@ -74,22 +93,18 @@ class BufferBase(Ring):
 
     def _exponents(self) -> tuple[float, float]:
         """Return alpha and eps of a prioritized buffer."""
-        options = self._options()
+        options = self._layout.options
         return options["alpha"], options["eps"]
 
     def _add_read(self, **rows: np.ndarray) -> int:
         """Store rows that were read by a `RowReader`."""
         raise NotImplementedError
 
-    def _options(self) -> Mapping[str, Any]:
-        """Return the options with which the native ring was made."""
-        raise NotImplementedError
-
-    # Subclasses with state beyond the native ring's override these methods.
-
     def _steps(self) -> Mapping[str, Any] | None:
         """Return the n-step options in JSON form; None without n-step transitions."""
-        return None
+        return self._layout.steps
+
+    # Subclasses with state beyond the native ring's override these methods.
 
     def _own_state(self) -> dict[str, np.ndarray]:
         """Return further state to save, as arrays by name."""

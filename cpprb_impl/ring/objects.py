@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cpprb_impl._native import Ring
-from cpprb_impl.layout.fields import NativeField
+from cpprb_impl.layout.fields import NativeField, object_shapes
 from cpprb_impl.processes.fork_safety import ForkSafe
-
-
-def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each field of objects, by name. Raises ValueError if a shape is invalid."""
-    shapes = {name: shape for name, dtype, shape in fields if dtype.kind == "O"}
-    for name, shape in shapes.items():
-        if min(shape, default=1) < 1:
-            raise ValueError(f"{name}: shape must be positive in every dimension, got {shape}")
-    return shapes
-
-
-def without_objects(fields: Sequence[NativeField]) -> list[NativeField]:
-    """Return the fields as the native ring stores them, with int64 numbers in place of objects."""
-    return [(n, np.dtype(np.int64), (1,)) if dtype.kind == "O" else (n, dtype, shape) for n, dtype, shape in fields]
 
 
 def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -52,15 +38,6 @@ def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return array.reshape(-1, *shape)
 
 
-def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mmap_prefix: Any) -> None:
-    """Raise ValueError for options that do not work with fields of objects."""
-    for name in stack_compress:
-        if name in objects:
-            raise ValueError(f"stack_compress: {name!r} holds Python objects, which have no frames")
-    if mmap_prefix is not None:
-        raise ValueError(f"mmap_prefix: Python objects ({', '.join(objects)}) cannot be kept in files")
-
-
 class ObjectColumns(ForkSafe):
     """The Python objects in a ring's rows.
 
@@ -75,6 +52,11 @@ class ObjectColumns(ForkSafe):
         self._columns = {name: np.empty((capacity, *shape), object) for name, shape in object_shapes(fields).items()}
         self._numbers = np.full(capacity, -1, np.int64)
         self._next = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The fields that hold objects."""
+        return list(self._columns)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

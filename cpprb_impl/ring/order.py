@@ -10,6 +10,7 @@ import numpy as np
 
 from cpprb_impl._native import Ring
 from cpprb_impl.layout.fields import NativeField
+from cpprb_impl.layout.layout import Layout
 
 Kind = tuple[np.dtype, tuple[int, ...]]
 
@@ -117,7 +118,7 @@ class OrderOfObjects:
         hashes += [
             (f"{which}{p}", np.dtype(np.int64), ()) for p in range(len(self._pairs)) for which in ("x", "next_x")
         ]
-        self._ring = Ring(1, hashes)
+        self._ring = Ring(Layout(1, hashes, {}, prioritized=False))
         watch_order(self._ring, hashes, None, harm, starts=False)
 
     def __reduce__(self) -> tuple:

@@ -9,9 +9,10 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.layout.arrays import array_of
-from cpprb_impl.layout.fields import NativeField
+from cpprb_impl.layout.fields import NativeField, object_shapes, without_objects
+from cpprb_impl.layout.layout import Layout
 from cpprb_impl.processes.fork_safety import ForkSafe
-from cpprb_impl.ring.objects import object_shapes, read_objects, without_objects
+from cpprb_impl.ring.objects import read_objects
 
 Columns = dict[str, np.ndarray]
 
@@ -46,7 +47,7 @@ class RowReader(ForkSafe):
         self._ring = self._make(1)  # the old one may hold rows
 
     def _make(self, rows: int) -> Ring:
-        return self._kind(rows, self._fields, **self._options)
+        return self._kind(Layout(rows, self._fields, self._options, self._kind is PrioritizedRing))
 
     def empty(self) -> Columns:
         """Return every column, each with no rows."""

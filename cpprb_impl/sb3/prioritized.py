@@ -12,10 +12,10 @@ from stable_baselines3.common.vec_env import VecNormalize
 from torch.nn import functional
 
 from cpprb_impl.buffers.single import PrioritizedReplayBuffer as PrioritizedRing
-from cpprb_impl.buffers.single import check_exponent, check_normalize
 from cpprb_impl.integrations import steps
 from cpprb_impl.integrations.overrides import replaces
 from cpprb_impl.layout.fields import flag
+from cpprb_impl.layout.options import check_exponent, check_normalize
 from cpprb_impl.sb3.buffers import ReplayBuffer, check_steps
 
 

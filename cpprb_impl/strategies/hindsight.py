@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cpprb_impl.buffers.single import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl.buffers.single import PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.layout.arrays import array_of
 from cpprb_impl.layout.fields import (
     field_names,
@@ -22,6 +22,7 @@ from cpprb_impl.layout.fields import (
     parse_seed,
     positive_integer,
 )
+from cpprb_impl.layout.options import EnvDict
 from cpprb_impl.ring.hooks import check_option
 from cpprb_impl.ring.order import HINDSIGHT, OrderOfObjects, watch_order
 from cpprb_impl.ring.own_random import OwnRandom

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cpprb_impl.buffers.single import check_exponent
 from cpprb_impl.layout.arrays import array_of
 from cpprb_impl.layout.fields import parse_seed, positive_integer
+from cpprb_impl.layout.options import check_exponent
 from cpprb_impl.ring.hooks import check_option
 from cpprb_impl.ring.own_random import OwnRandom
 

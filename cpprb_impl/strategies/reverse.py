@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cpprb_impl.buffers.single import EnvDict, ReplayBuffer
+from cpprb_impl.buffers.single import ReplayBuffer
 from cpprb_impl.layout.fields import integer, positive_integer
+from cpprb_impl.layout.options import EnvDict
 
 
 class ReverseReplayBuffer(ReplayBuffer):

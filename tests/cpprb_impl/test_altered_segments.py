@@ -15,6 +15,7 @@ import pytest
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.layout.layout import Layout
 
 from .rows import ENV_DICT
 
@@ -148,7 +149,7 @@ def fields(**changes) -> list:
 
 def described(**changes) -> str:
     recipe = {"size": 100, "fields": fields(), "options": OPTIONS, "prioritized": False, "nstep": None}
-    return json.dumps(recipe | changes)
+    return json.dumps(recipe | changes, sort_keys=True)
 
 
 def of_field(**values: list) -> list[str]:
@@ -167,7 +168,7 @@ def segment_with(description: str, prioritized=False):
     """A buffer whose segment describes itself so, whatever it is."""
     kind, native = (PrioritizedRing, {"alpha": 0.6}) if prioritized else (Ring, {})
     of = [("x", np.dtype("f4"), (3,)), ("done", np.dtype(bool), (1,))]
-    return kind(100, of, lock="none", description=description, **native)
+    return kind(Layout(100, of, {"lock": "none", **native}, prioritized), description=description)
 
 
 def test_an_unaltered_description_is_accepted():

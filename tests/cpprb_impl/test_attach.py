@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, ReplayBuffer
-from cpprb_impl.buffers.description import Description
+from cpprb_impl.layout.layout import Layout
 from cpprb_impl.processes import host
 
 from .rows import ENV_DICT, make_rows, stored_numbers
@@ -107,7 +107,7 @@ def test_an_attached_buffer_has_the_fields_and_options_of_its_maker(make):
     buffer.add(**row, priorities=1.0)
     buffer.add(**row)
     for other in (MPPrioritizedReplayBuffer.attach(buffer.segment), pickle.loads(pickle.dumps(buffer))):
-        assert other._recipe == buffer._recipe and other.get_buffer_size() == 7
+        assert other._layout == buffer._layout and other.get_buffer_size() == 7
         mine, its = buffer.get_all_transitions(), other.get_all_transitions()
         assert list(mine) == list(its)
         for name, column in mine.items():
@@ -218,7 +218,7 @@ def test_a_truncated_or_extended_segment_is_refused(make, alien):
 
 def test_a_description_that_does_not_fit_the_segment_is_refused(make, alien):
     buffer = make()
-    whole, text = contents_of(buffer), buffer._recipe.text().encode()
+    whole, text = contents_of(buffer), buffer._layout.text().encode()
     assert whole.count(text) == 1
     for wrong in (b"x" * len(text), b"[1]".ljust(len(text)), text.replace(b'"size"', b'"SIZE"')):
         with pytest.raises(ValueError, match="cannot be attached to by name"):
@@ -228,7 +228,7 @@ def test_a_description_that_does_not_fit_the_segment_is_refused(make, alien):
     find, (kind, recipe, name, here) = buffer.__reduce__()[:2]
     for change in ({"size": 99}, {"fields": recipe.fields[:2]}, {"options": {"lock": "buffer"}}, {"prioritized": True}):
         with pytest.raises(RuntimeError, match="does not have the layout"):
-            find(kind, Description(**{**vars(recipe), **change}), name, here)
+            find(kind, Layout(**{**vars(recipe), **change}), name, here)
 
 
 def test_a_segment_without_permission_is_refused(make):

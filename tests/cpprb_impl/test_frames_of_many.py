@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
-from cpprb_impl.buffers.shared import LOCKS
+from cpprb_impl.layout.options import LOCKS
 
 from . import framed_rows as framed
 from .test_prefault import EXCEEDS, FALLOCATE, answer_from, refuse

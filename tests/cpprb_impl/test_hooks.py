@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.layout.layout import Layout
 
-FIELDS = [("x", np.dtype(np.float32), (1,))]
+LAYOUT = Layout(4, [("x", np.dtype(np.float32), (1,))], {}, prioritized=False)
 
 
 class Twice:
@@ -28,7 +29,7 @@ class TwicePrioritizedRing(Twice, PrioritizedRing):
 
 @pytest.mark.parametrize("kind", [TwiceRing, TwicePrioritizedRing])
 def test_add_and_every_batch_call_the_python_hooks(kind) -> None:
-    ring = kind(4, FIELDS, add_through_python=True, batch_through_python=True)
+    ring = kind(LAYOUT, add_through_python=True, batch_through_python=True)
     assert ring.add(x=np.float32(3)) == 0
     for batch in (ring.sample(2), ring.get(np.array([0, 0])), {**ring.get_all_transitions(), "seen": 2}):
         assert (batch["x"] == 6).all()
@@ -37,14 +38,14 @@ def test_add_and_every_batch_call_the_python_hooks(kind) -> None:
 
 @pytest.mark.parametrize("kind", [TwiceRing, TwicePrioritizedRing])
 def test_hooks_are_called_only_if_requested(kind) -> None:
-    ring = kind(4, FIELDS)
+    ring = kind(LAYOUT)
     ring.add(x=np.float32(3))
     assert (ring.sample(2)["x"] == 3).all()
     assert "seen" not in ring.sample(2)
 
 
 def test_exceptions_of_hooks_reach_the_caller() -> None:
-    ring = TwiceRing(4, FIELDS, add_through_python=True)
+    ring = TwiceRing(LAYOUT, add_through_python=True)
     with pytest.raises(KeyError):
         ring.add(y=1)
     with pytest.raises(TypeError):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.contents.state import add_waiting
 from cpprb_impl.layout.fields import native_fields
-from cpprb_impl.ring.nstep import fitting_steps, read_options
+from cpprb_impl.layout.nstep import read_options
+from cpprb_impl.ring.nstep import fitting_steps
 
 FIELDS = {"obs": {"shape": 2}, "rew": {"shape": 2}, "next_obs": {"shape": 2}, "done": {"dtype": bool}, "tag": {}}
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import cpprb_impl
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl.layout.layout import Layout
 
 from .test_copies import WAYS
 
@@ -374,7 +375,7 @@ def test_an_episode_may_end_while_another_thread_reads_its_next_steps(end):
 
     buffer.add(**rows(0, 2), done=[0, 0])
     reader = buffer._window._read
-    reader._ring = Interrupted(9, reader._fields)
+    reader._ring = Interrupted(Layout(9, reader._fields, {}, prioritized=False))
     buffer.add(**rows(2, 3), done=[0, 0, 0])
     reader._ring = reader._make(9)
     buffer.on_episode_end()

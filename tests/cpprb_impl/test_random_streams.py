@@ -212,5 +212,5 @@ def test_an_old_pickle_does_not_call_an_overridden_reseed():
     buffer = m.ReplayBuffer(64, {"id": {}}, seed=3)
     buffer.add(id=np.arange(64))
     held = position_of(buffer), {"id": np.arange(64.0, dtype=np.float32)[:, None]}, 64, None, {}
-    again, other = (_revive(with_own_reseed(m.ReplayBuffer), buffer._recipe, held, {}) for _ in range(2))
+    again, other = (_revive(with_own_reseed(m.ReplayBuffer), buffer._layout, held, {}) for _ in range(2))
     assert len({tuple(each.sample(16)["id"].ravel()) for each in (buffer, again, other)}) == 3

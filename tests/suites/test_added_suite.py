@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,4 +51,4 @@ def test_no_other_file_names_a_suite(room):
         mine = f"suites.{file.parts[1]}" if len(file.parts) > 2 else ""
         if str(file) not in allowed:
             text = path.read_text(encoding="utf-8")
-            assert not [name for name in names if name != mine and f"from {name}" in text], file
+            assert not [name for name in names if name != mine and re.search(rf"from {name}\b", text)], file

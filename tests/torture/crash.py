@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from cpprb_impl.buffers.shared import LOCKS
+from cpprb_impl.layout.options import LOCKS
 
 from . import arena, failpoints
 from .arena import RANDOM_MOMENT, Outcome, Plan

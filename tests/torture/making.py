@@ -121,7 +121,7 @@ def attach_in_vain(names: list[str], kind: Kind) -> None:
     """By name, and as a pickled buffer would: errors as documented, whatever state the segment is in."""
     with tempfile.TemporaryDirectory() as folder:
         model = kind.make(Path(folder), 2)
-        recipe = model._recipe
+        recipe = model._layout
         model.close()
     for name in names:
         for attach in (

@@ -22,7 +22,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
-from cpprb_impl.buffers.shared import LOCKS
+from cpprb_impl.layout.options import LOCKS
 
 from . import certified
 from .certified import FRAMED, NARROW, WIDE, Findings

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from cpprb_impl.buffers.shared import LOCKS
+from cpprb_impl.layout.options import LOCKS
 
 from . import arena, certified, crash
 from .arena import RANDOM_MOMENT, Arena, plan_for

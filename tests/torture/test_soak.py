@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpprb_impl.buffers.shared import LOCKS
+from cpprb_impl.layout.options import LOCKS
 
 from . import certified
 from .certified import NARROW

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
-from cpprb_impl.buffers.shared import LOCKS
+from cpprb_impl.layout.options import LOCKS
 
 from .state_machine import SharedMachine
 

@@ -1,0 +1,186 @@
+"""What a buffer is made from, as one value.
+
+Constructors fill it; the native ring takes it; copies, pickles and processes that attach compare it; as JSON, it is
+stored in shared segments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl.archive.json_object import JsonObject
+from cpprb_impl.archive.npz import dtype_named
+from cpprb_impl.layout.fields import (
+    NativeField,
+    field_names,
+    is_compressed,
+    next_fields,
+    object_shapes,
+    parse_size,
+    path_prefix,
+    refuse_objects,
+    stack_axes,
+    without_objects,
+)
+from cpprb_impl.layout.nstep import read_options
+from cpprb_impl.layout.options import OPTIONS, kept
+
+#: Options that constructors take, but that are no part of a layout, or in another form.
+APART = {"default_dtype", "Nstep", "seed", "logger", "ctx", "backend"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a buffer is made. Buffers with equal layouts store rows alike and behave alike.
+
+    Parameters
+    ----------
+    size : int
+        The capacity in transitions.
+    fields : list of (name, dtype, shape)
+        What the native ring stores, without next_* of `next_of`; int64 numbers stand for Python objects.
+    options : dict
+        The options of the constructor that concern rows (cpprb_impl/layout/options.py), checked.
+    prioritized : bool
+    nstep : dict, optional
+        As returned by `read_options`.
+    """
+
+    size: int
+    fields: list[NativeField]
+    options: dict[str, Any]
+    prioritized: bool
+    nstep: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, size: Any, fields: list[NativeField], options: Mapping[str, Any], *, prioritized: bool) -> Given:
+        """Return the layout of a constructor's arguments, and the fields that `add` takes.
+
+        `options` are those that `cpprb_impl.layout.options.read` returned. Raises TypeError, ValueError, OverflowError
+        or KeyError if they do not fit each other or the fields.
+        """
+        capacity, prefix, nstep = parse_size(size), path_prefix(options["mmap_prefix"]), options["Nstep"]
+        following, stacked = field_names("next_of", options["next_of"]), stack_axes(options["stack_compress"], fields)
+        is_shared = "lock" in options
+        objects, declared = {} if is_shared else object_shapes(fields), list(following)
+        # The next_* of an n-step transition comes from N rows later or from the episode's end, and for objects the ring
+        # has no bytes to compare. In both cases next_* is stored like any other field.
+        own = [name for name in following if nstep or name in objects]
+        fields = fields + next_fields(fields, own)
+        stacked |= {f"next_{name}": stacked[name] for name in own if name in stacked}
+        following = [name for name in following if name not in own]
+        shared_frames = {f"next_{name}" for name in following}
+        fields = [field for field in fields if field[0] not in shared_frames]
+        given = fields + next_fields(fields, following)
+        steps = read_options(nstep, given) if nstep else None
+        stored: dict[str, Any] = {"next_of": following, "stack_compress": stacked}
+        if is_compressed(options.get("compress"), stacked, prefix):
+            stored["compress"] = options["compress"]
+        if prefix:  # a shared buffer is found by processes in other folders, too
+            stored["mmap_prefix"] = os.path.join(os.getcwd(), prefix) if is_shared else prefix
+        names = [name for name in options if name not in APART and OPTIONS[name].check]
+        stored |= kept(options, names)
+        if objects:
+            _refuse_with_objects(options, steps)
+            refuse_objects(objects, stacked, prefix)
+            stored["objects"] = list(objects)
+        layout = cls(capacity, without_objects(fields) if objects else fields, stored, prioritized, steps)
+        return Given(layout, given, fields, declared)
+
+    @property
+    def added(self) -> list[NativeField]:
+        """The fields that `add` takes; for those of Python objects, their numbers."""
+        return self.fields + next_fields(self.fields, self.options["next_of"])
+
+    @property
+    def n_envs(self) -> int:
+        """The number of environments whose steps are added together."""
+        return int(self.options.get("n_envs", 1))
+
+    @property
+    def steps(self) -> dict[str, Any] | None:
+        """The n-step options. Pending steps of several environments come in turn, so their number is part of them."""
+        return self.nstep if self.nstep is None or self.n_envs == 1 else {**self.nstep, "n_envs": self.n_envs}
+
+    def text(self) -> str:
+        """Return the layout as text, as stored in a segment."""
+        fields = [{"name": name, "dtype": _dtype_as_json(dtype), "shape": shape} for name, dtype, shape in self.fields]
+        return json.dumps({**vars(self), "fields": fields}, sort_keys=True)
+
+    @classmethod
+    def read(cls, text: str) -> Layout:
+        """Parse the `text` of the layout of a shared buffer.
+
+        Raises KeyError, TypeError, ValueError, OverflowError or RecursionError unless a buffer could have written it.
+        """
+        about = JsonObject(json.loads(text), "the description")
+        fields = []
+        for each in about.objects("fields"):
+            name, shape = each.string("name"), tuple(each.integers("shape"))
+            if each.is_null("dtype"):
+                raise ValueError(f"{name!r} has a dtype that JSON cannot describe: pass the buffer itself, pickled")
+            fields.append((name, _dtype(each.value("dtype", str, list)), shape))
+        nstep = None if about.is_null("nstep") else read_options(about.value("nstep", dict), fields)
+        options = about.value("options", dict)
+        if not options.keys() <= OPTIONS.keys() - APART - {"compress"}:
+            allowed = sorted(OPTIONS.keys() - APART - {"compress"})
+            raise ValueError(f"its options must be some of {allowed}, got {sorted(options)}")
+        layout = cls(about.integer("size", least=1), fields, options, about.value("prioritized", bool), nstep)
+        for name, value in options.items():
+            if (check := OPTIONS[name].check) is not None:
+                check(name, value)
+        if layout.text() != text:
+            raise ValueError("its description is not in the form that this library writes")
+        return layout
+
+
+@dataclass(frozen=True)
+class Given:
+    """A layout with what its constructor's arguments say besides."""
+
+    layout: Layout
+    added: list[NativeField]  # the fields that `add` takes
+    stored: list[NativeField]  # those of the layout, with dtype object where it has numbers
+    next_of: list[str]  # as it was given
+
+
+def _refuse_with_objects(options: Mapping[str, Any], steps: Mapping[str, Any] | None) -> None:
+    if options["n_envs"] != 1 or (steps and {"truncated", "discount"} & steps.keys()):
+        raise ValueError("n_envs, and Nstep's truncated and discount, need a buffer without fields of Python objects")
+    if options["autoreset"] is not None:
+        raise ValueError("autoreset needs a buffer without fields of Python objects")
+
+
+def _dtype_as_json(dtype: np.dtype) -> Any:
+    """Return `dtype` in JSON form, or None if JSON cannot describe it."""
+    try:
+        described = dtype.str if dtype.names is None else dtype.descr
+        read = _dtype(json.loads(json.dumps(described)))
+        return described if read == dtype and read.alignment == dtype.alignment else None
+    except (TypeError, ValueError):  # such as overlapping fields
+        return None
+
+
+def _dtype(described: Any) -> np.dtype:
+    dtype: np.dtype = np.lib.format.descr_to_dtype(_tuples(described))
+    return dtype
+
+
+def _tuples(described: Any) -> Any:
+    """Convert JSON lists to NumPy's form: a list of fields, each a tuple, with tuples as shapes."""
+    if isinstance(described, str):
+        return dtype_named(described).str  # NumPy accepts other names, and parses some as Python
+    return [(_name(name), _tuples(kind), *map(tuple, shape)) for name, kind, *shape in described]
+
+
+def _name(described: Any) -> Any:
+    return tuple(described) if isinstance(described, list) else described  # a name with a title
+
+
+Description = Layout  # its name in pickles of version 0.1

@@ -1,0 +1,178 @@
+"""The options of the buffers' constructors: their types, defaults and checks, each stated once.
+
+A new option is a line in a class and in `OPTIONS`, a line in `parse_options` (bindings/options.cpp) and in the struct
+that it fills, its use, and its docstring. At its default, an option is not part of a `Layout`, so that buffers that an
+earlier version made have equal layouts; those that were always part of it are in `ALWAYS`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, TypedDict, TypeVar
+
+from cpprb_impl.layout.fields import flag, integer
+from cpprb_impl.layout.siblings import ignore_siblings
+
+EnvDict = Mapping[str, Mapping[str, Any]]
+Names = str | Sequence[str] | None
+Stacks = Names | Mapping[str, int]
+
+LOCKS = ("none", "critical", "buffer")
+BACKENDS = ("sharedctypes", "SharedMemory")
+
+
+class BufferOptions(TypedDict, total=False):
+    """Options of every buffer."""
+
+    next_of: Names
+    stack_compress: Stacks
+    default_dtype: Any
+    Nstep: Mapping[str, Any] | None
+    n_envs: int
+    autoreset: str | None
+    mmap_prefix: str | PathLike[str] | None
+    seed: int | None
+
+
+class PrivateOptions(BufferOptions, total=False):
+    """Options of the buffers of one process."""
+
+    compress: str | None
+
+
+class SharedOptions(BufferOptions, total=False):
+    """Options of the buffers that processes share."""
+
+    lock: str
+    prefault: bool
+    logger: Any
+    ctx: Any
+    backend: str
+
+
+class PriorityOptions(TypedDict, total=False):
+    """Options of priorities."""
+
+    alpha: float
+    eps: float
+    normalize: str | None
+    check_for_update: bool
+
+
+class PrioritizedOptions(PrivateOptions, PriorityOptions, total=False):
+    """Options of the prioritized buffer of one process."""
+
+
+class SharedPrioritizedOptions(SharedOptions, PriorityOptions, total=False):
+    """Options of the prioritized buffer that processes share."""
+
+
+def check_exponent(name: str, value: float) -> float:
+    """Return `value` as a float. Raises TypeError or ValueError naming it unless it is finite and not negative."""
+    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be finite and not negative, got {value!r}") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name} must be finite and not negative, got {number!r}")
+    return number
+
+
+def check_normalize(normalize: str | None) -> str | None:
+    """Return `normalize`, what importance weights are divided by. Raises ValueError unless it is one of the options."""
+    if normalize is not None and not (isinstance(normalize, str) and normalize in ("buffer", "batch")):
+        raise ValueError(f"normalize must be 'buffer', 'batch' or None, got {normalize!r}")
+    return normalize
+
+
+def _mode(name: str, value: Any) -> str | None:
+    if value not in (None, "next_step"):
+        raise ValueError(f"{name} must be 'next_step' or None, got {value!r}")
+    return None if value is None else str(value)
+
+
+def _one_of(known: Sequence[str]) -> Callable[[str, Any], str]:
+    def check(name: str, value: Any) -> str:
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        return str(value)
+
+    return check
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a constructor. `check` returns a value as a layout stores it, or raises an error that names it."""
+
+    default: Any = None
+    check: Callable[[str, Any], Any] | None = None  # None: it depends on the fields, or is not part of a layout
+
+
+OPTIONS: dict[str, Option] = {
+    "next_of": Option(),
+    "stack_compress": Option(),
+    "compress": Option(),
+    "default_dtype": Option(),
+    "Nstep": Option(),
+    "n_envs": Option(1, integer),
+    "autoreset": Option(None, _mode),
+    "mmap_prefix": Option(),
+    "seed": Option(),
+    "alpha": Option(0.6, check_exponent),
+    "eps": Option(1e-4, check_exponent),
+    "normalize": Option("buffer", lambda _name, value: check_normalize(value)),
+    "check_for_update": Option(False, flag),
+    "lock": Option("none", _one_of(LOCKS)),
+    "prefault": Option(False, flag),
+    "logger": Option(),
+    "ctx": Option(),
+    "backend": Option("sharedctypes", _one_of(BACKENDS)),
+}
+OF_PRIORITIES = ("alpha", "eps", "normalize", "check_for_update")
+ALWAYS = {"next_of", "stack_compress", "lock", "prefault", *OF_PRIORITIES}
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def known(kind: type, **defaults: Any) -> dict[str, Any]:
+    """Return the options of a class of options with their defaults, in the order of `OPTIONS`."""
+    names: frozenset[str] = kind.__optional_keys__  # type: ignore[attr-defined]
+    return {name: defaults.get(name, option.default) for name, option in OPTIONS.items() if name in names}
+
+
+def shows(options: Mapping[str, Any]) -> Callable[[Init], Init]:
+    """Decorate a constructor that takes these options: its signature shows each of them with its default."""
+
+    def decorate(init: Init) -> Init:
+        own = inspect.signature(init).parameters.values()
+        plain = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        shown = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in options.items()
+        ]
+        others = inspect.Parameter("others", inspect.Parameter.VAR_KEYWORD)
+        init.__signature__ = inspect.Signature([*plain, *shown, others])  # type: ignore[attr-defined]
+        return init
+
+    return decorate
+
+
+def read(of: str, takes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of a constructor: those given, checked as far as they depend on no field, and the defaults.
+
+    Warns of options that only other classes have; raises TypeError for a name that no class has.
+    """
+    ignore_siblings(of, [name for name in given if name not in takes])
+    found = {**takes, **{name: value for name, value in given.items() if name in takes}}
+    return {name: check(name, value) if (check := OPTIONS[name].check) else value for name, value in found.items()}
+
+
+def kept(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return those of the options `names` that a layout stores."""
+    return {name: options[name] for name in names if name in ALWAYS or options[name] != OPTIONS[name].default}
