@@ -146,6 +146,8 @@ class MPReplayBuffer(_SharedBuffer):
     next_of, stack_compress : optional
         As for `ReplayBuffer`: each frame is stored once if a process's own transitions follow each other. Rows that
         other processes add in between make no difference. Memory for frames is allocated as needed.
+    compress : None
+        Refused: frames in shared memory have a fixed size.
     Nstep : dict, optional
         As for `ReplayBuffer`. Each process has its own window, initially empty, for the steps of its own episode:
         `on_episode_end` and `clear` do not affect other processes' windows. Threads of a process share its window, so
@@ -216,7 +218,9 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         As for `PrioritizedReplayBuffer`.
     check_for_update
         Accepted for compatibility with cpprb: as there, a shared buffer always checks.
-    next_of, stack_compress, Nstep, n_envs, autoreset, mmap_prefix, lock, prefault, seed, backend, ctx, logger, **others
+    next_of, stack_compress, compress, Nstep, n_envs, autoreset, mmap_prefix, lock, prefault, seed, backend, ctx
+        As for `MPReplayBuffer`, with the same exceptions.
+    logger, **others
         As for `MPReplayBuffer`, with the same exceptions.
     """
 

@@ -19,7 +19,7 @@ from cpprb_impl.buffers.copying import CopyableBuffer
 from cpprb_impl.layout.fields import flag, native_fields, parse_seed
 from cpprb_impl.layout.free_memory import warn_if_too_large
 from cpprb_impl.layout.layout import Layout
-from cpprb_impl.layout.options import OF_PRIORITIES, EnvDict, PrioritizedOptions, PrivateOptions, known, read, shows
+from cpprb_impl.layout.options import OF_PRIORITIES, BufferOptions, EnvDict, PrioritizedOptions, known, read, shows
 from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.nstep import NstepWindow
 from cpprb_impl.ring.objects import ObjectColumns
@@ -28,7 +28,7 @@ from cpprb_impl.ring.row_reader import RowReader
 
 OF_SAMPLE = ("weights", "indexes")  # columns that prioritized samples have besides the fields
 BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
-PRIVATE, PRIORITIZED = known(PrivateOptions), known(PrioritizedOptions)
+PRIVATE, PRIORITIZED = known(BufferOptions), known(PrioritizedOptions)
 
 
 class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
@@ -115,7 +115,7 @@ class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
     _parts = (*AutoresetBuffer._parts, "_window", "_objects", "_order")
 
     @shows(PRIVATE)
-    def __init__(self, size: int, env_dict: EnvDict | None = None, **options: Unpack[PrivateOptions]) -> None:
+    def __init__(self, size: int, env_dict: EnvDict | None = None, **options: Unpack[BufferOptions]) -> None:
         self._build(size, env_dict, PRIVATE, options)
 
     def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:

@@ -80,7 +80,11 @@ class Layout:
         given = fields + next_fields(fields, following)
         steps = read_options(nstep, given) if nstep else None
         stored: dict[str, Any] = {"next_of": following, "stack_compress": stacked}
-        if is_compressed(options.get("compress"), stacked, prefix):
+        if is_shared and options["compress"] is not None:
+            raise ValueError(
+                f"compress must be None in a shared buffer, whose frames have a fixed size, got {options['compress']!r}"
+            )
+        if is_compressed(options["compress"], stacked, prefix):
             stored["compress"] = options["compress"]
         if prefix:  # a shared buffer is found by processes in other folders, too
             stored["mmap_prefix"] = os.path.join(os.getcwd(), prefix) if is_shared else prefix

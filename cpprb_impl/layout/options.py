@@ -33,14 +33,9 @@ class BufferOptions(TypedDict, total=False):
     Nstep: Mapping[str, Any] | None
     n_envs: int
     autoreset: str | None
+    compress: str | None
     mmap_prefix: str | PathLike[str] | None
     seed: int | None
-
-
-class PrivateOptions(BufferOptions, total=False):
-    """Options of the buffers of one process."""
-
-    compress: str | None
 
 
 class SharedOptions(BufferOptions, total=False):
@@ -62,7 +57,7 @@ class PriorityOptions(TypedDict, total=False):
     check_for_update: bool
 
 
-class PrioritizedOptions(PrivateOptions, PriorityOptions, total=False):
+class PrioritizedOptions(BufferOptions, PriorityOptions, total=False):
     """Options of the prioritized buffer of one process."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cpprb_impl import MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, create_buffer
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 
 from .test_far_frames import COMPILER
 
@@ -144,11 +144,6 @@ def test_fields_that_cannot_be_compressed_are_refused(options, message, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_shared_buffers_do_not_compress():
-    with pytest.raises(TypeError, match="compress"):
-        MPReplayBuffer(8, {"obs": {"shape": (STACK, 2, 2)}}, stack_compress={"obs": 0}, compress="lz4")
-
-
 WITHOUT_LZ4 = """
 #include <dlfcn.h>
 #include <string.h>
@@ -182,3 +177,10 @@ def test_a_system_without_lz4_is_reported(tmp_path, monkeypatch):
     )
     assert ended.stderr == ""
     assert ended.stdout.count("compress='lz4' needs the library liblz4.so.1; install it") == 2
+
+
+@pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
+def test_shared_buffer_refuses_compress_with_the_reason(kind):
+    with pytest.raises(ValueError, match="compress must be None in a shared buffer, whose frames have a fixed size"):
+        kind(8, {"obs": {"shape": (4, 2)}}, stack_compress="obs", compress="lz4")
+    kind(8, {"obs": {"shape": (4, 2)}}, stack_compress="obs", compress=None).close()
