@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import stats
 
 from results.analysis.pairs import by_block
 from results.record import Record
@@ -49,12 +48,18 @@ def figure(values: Sequence[float]) -> Figure:
 @cache
 def rank(launches: int) -> int:
     """Return the k for which the k-th lowest and the k-th highest sample are the ends of the interval, at least 1."""
-    return max(1, int(stats.binom.ppf((1 - CONFIDENCE) / 2, launches, 0.5)))
+    least = next(count for count in range(launches + 1) if _at_most(count, launches) >= (1 - CONFIDENCE) / 2)
+    return max(1, least)
 
 
 def confidence(launches: int) -> float:
     """Return the probability that the interval contains the true median."""
-    return float(1 - 2 * stats.binom.cdf(rank(launches) - 1, launches, 0.5))
+    return 1 - 2 * _at_most(rank(launches) - 1, launches)
+
+
+def _at_most(count: int, launches: int) -> float:
+    """Return the probability that at most `count` of the launches are below the true median."""
+    return sum(math.comb(launches, below) for below in range(count + 1)) / 2**launches
 
 
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:
@@ -86,6 +91,8 @@ def p_equal(mine: Sequence[float], others: Sequence[float]) -> float:
         means: np.ndarray = np.mean(one, axis=axis) - np.mean(other, axis=axis)
         return means
 
+    from scipy import stats  # its import takes longer than that of all else that a runner needs
+
     rng = np.random.default_rng(SEED)
     found = stats.permutation_test((mine, others), difference, vectorized=True, n_resamples=RESAMPLES, rng=rng)
     return float(found.pvalue)
@@ -101,6 +108,8 @@ def detectable(mine: Sequence[float], others: Sequence[float], power: float = 0.
 
     It is that of Student's t-test, which permuting the means resembles.
     """
+    from scipy import stats
+
     freedom = len(mine) + len(others) - 2
     spread = sum(float(np.var(values, ddof=1)) * (len(values) - 1) for values in (mine, others)) / freedom
     quantiles = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) + stats.t.ppf(power, freedom)
