@@ -14,7 +14,7 @@ import pytest
 
 from cpprb_impl.hosts import explorer
 from reports.planning import __main__ as program
-from reports.planning import page, tables
+from reports.planning import page, simulation, tables
 from reports.planning.arguments import DEFAULTS, BadInput, plan_from
 from reports.planning.costs import NEEDED, SENT_ROWS, Cost, Fit, RequestCosts, fit
 from reports.planning.errors import FIGURES, Model, compare, model_of
@@ -35,6 +35,12 @@ ROOMY = HostCounts(1, cores=8)
 
 def model(costs: RequestCosts) -> Model:
     return Model(Fit(costs, [costs], {}, (32, 512), (41, 56_457), 5), 0.0, 2)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Simulate few events: for tests of what is written, whatever the figures are."""
+    monkeypatch.setattr(simulation, "MOST_EVENTS", 2_000)
 
 
 # The fit.
@@ -146,7 +152,7 @@ def test_a_simulation_is_reproducible():
     assert simulate(COSTS, ROOMY, FAST, 1e-5) == simulate(COSTS, ROOMY, FAST, 1e-5)
 
 
-def test_errors_are_reported_for_every_cell():
+def test_errors_are_reported_for_every_cell(short):
     run = hosts_run()
     compared = compare(run, model_of(run))
     assert [(each.cell.data, each.was_seen) for each in compared] == [(1, True), (1, True), (2, False), (2, False)] * 2
@@ -246,7 +252,7 @@ def test_a_plan_needs_a_load():
         plan_from({"BATCHES": "0", "TRANSITIONS": "0"}, hosts_run(), model(COSTS))
 
 
-def test_the_program_prints_a_plan(tmp_path, capsys):
+def test_the_program_prints_a_plan(tmp_path, capsys, short):
     path = tmp_path / "hosts.json"
     save(path, hosts_run())
     assert program.main(["DATA_HOSTS=3", "LINK=10gbit", "--record", str(path)]) == 0
@@ -297,7 +303,7 @@ def test_make_knows_every_variable():
     assert all(f"`{name}`" in table for name in DEFAULTS)
 
 
-def test_the_page_has_its_tables_from_a_record(tmp_path):
+def test_the_page_has_its_tables_from_a_record(tmp_path, short):
     path = tmp_path / "hosts.json"
     run = hosts_run(data=(1,))
     save(path, run)
