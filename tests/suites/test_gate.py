@@ -22,15 +22,26 @@ from suites.gate.sources import Checkout, parse
 from suites.runner.driver import Interrupt
 from tests.suites.conftest import CHECKOUT, SHIM
 
+# Builds without anything from PyPI, and without CMake: the gate of .ci/run builds the real package.
 PROJECT = """\
 [build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
+requires = []
+build-backend = "backend"
+backend-path = ["."]
 [project]
 name = "cpprb-impl"
-version = "0"
 """
-CMAKE = "cmake_minimum_required(VERSION 3.20)\nproject(x NONE)\ninstall(DIRECTORY cpprb_impl DESTINATION .)\n"
+BACKEND = """\
+import zipfile
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name, info = "cpprb_impl-0-py3-none-any.whl", "cpprb_impl-0.dist-info"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
+        wheel.write("cpprb_impl/__init__.py")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: cpprb-impl\\nVersion: 0\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return name
+"""
 SAMPLE = "sample 32 on CartPole-v1"
 RUN = (sys.executable, "-m", "suites.gate", "--peers=cpprb_impl", f"--only={SAMPLE}", "--out=run.json")
 
@@ -49,7 +60,7 @@ def tree(surroundings) -> Path:
         shutil.copytree(CHECKOUT / folder, tree / folder, ignore=ignored)
     (tree / "cpprb_impl").mkdir()
     change(tree, BUILD="base", TIMES=1)
-    (tree / "CMakeLists.txt").write_text(CMAKE)
+    (tree / "backend.py").write_text(BACKEND)
     (tree / ".gitignore").write_text(".gate/\n.cache/\n__pycache__/\nrun.json\n")
     (tree / "pyproject.toml").write_text("[build-system]\nrequires = []\nbuild-backend = 'none.of.that'\n")
     git(tree, "init", "-q")
