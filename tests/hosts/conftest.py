@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import zmq
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Shard
+
+from .forked import Parent
 
 FIELDS = {"id": {"dtype": np.int64}, "obs": {"shape": 3}, "rew": {}}
 ROWS = 3000
@@ -30,6 +34,26 @@ def are_whole(batch: Mapping[str, np.ndarray]) -> bool:
 with_and_without_encryption = pytest.mark.parametrize(
     "keys", [False, True], ids=["password", "encrypted"], indirect=True
 )
+
+
+@pytest.fixture(scope="session")
+def parent() -> Iterator[Parent]:
+    made = Parent()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def started_servers() -> None:
+    """For tests in which servers die, or that are about their start: each is a Python of its own, as in use."""
+
+
+@pytest.fixture(autouse=True)
+def forked_servers(request, monkeypatch) -> None:
+    """Fork the servers of shards in all other tests."""
+    if "started_servers" not in request.fixturenames:
+        names = vars(subprocess) | {"Popen": request.getfixturevalue("parent").start}
+        monkeypatch.setattr("cpprb_impl.hosts.shard.subprocess", SimpleNamespace(**names))
 
 
 @pytest.fixture

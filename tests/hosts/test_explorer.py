@@ -117,6 +117,7 @@ def test_no_call_depends_on_an_exception_of_pyzmq(make_shards, explore, exceptio
 
 
 @pytest.mark.parametrize("when_lost", ["elsewhere", "wait"])
+@pytest.mark.usefixtures("started_servers")
 def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_killed(when_lost, make_shards, explore):
     shards = make_shards(2, size=LARGE)
     # Both servers may be starting again at the same time, which takes seconds where all processors are busy.
@@ -135,6 +136,7 @@ def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_k
 
 
 @with_and_without_encryption
+@pytest.mark.usefixtures("started_servers")
 def test_rows_not_stored_by_a_lost_server_do_not_count_as_acknowledged(make_shards, explore):
     """The explorer expects no reply meanwhile: ZeroMQ connects to the new server without notifying it."""
     (shard,) = make_shards(1, size=LARGE)
@@ -216,6 +218,7 @@ def test_a_batch_is_stored_only_after_the_one_before_it():
         assert buffer.get_all_transitions()["id"].ravel().tolist() == [3, 4, 5]
 
 
+@pytest.mark.usefixtures("started_servers")
 def test_a_server_that_was_stopped_for_long_stores_nothing_twice(make_shards, explore):
     """Its explorer gives up the connection and opens another. Both carry the same batches."""
     (shard,) = make_shards(1, size=LARGE)
@@ -232,6 +235,7 @@ def test_a_server_that_was_stopped_for_long_stores_nothing_twice(make_shards, ex
     assert len(stored) == len(set(stored)) and len(stored) >= 1700 - explorer.unconfirmed
 
 
+@pytest.mark.usefixtures("started_servers")
 def test_rows_are_sent_together_while_the_shard_is_busy(make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])

@@ -319,6 +319,7 @@ def samples_until(condition, learner: Learner) -> None:
 
 @with_and_without_encryption
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.usefixtures("started_servers")
 def test_a_learner_continues_without_a_lost_shard_and_resumes_with_its_rows(how, make_shards, learn):
     shards = make_shards(2)
     fill(shards)

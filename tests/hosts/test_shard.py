@@ -17,11 +17,13 @@ from cpprb_impl.hosts.shard import Shard
 
 from .conftest import FIELDS, ROWS, are_whole, rows_with
 
+pytestmark = pytest.mark.usefixtures("started_servers")
+KILLED = f"killed-{os.getpid()}"  # another one in each worker of pytest-xdist
 OPTIONS = {"size": ROWS, "env_dict": FIELDS}
 
 
-def supervise(keys, pipe) -> None:
-    shard = Shard("killed", 3, "127.0.0.1", "node", OPTIONS, keys)
+def supervise(keys, pipe, name) -> None:
+    shard = Shard(name, 3, "127.0.0.1", "node", OPTIONS, keys)
     shard.buffer.add(**rows_with(np.arange(100)), priorities=np.arange(1.0, 101.0))
     pipe.send((shard.get_address(), shard.get_servers()))
     time.sleep(600)
@@ -32,7 +34,7 @@ def killed(keys):
     """The address and the servers of a shard whose supervisor was killed."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=supervise, args=(keys, there))
+    process = context.Process(target=supervise, args=(keys, there, KILLED))
     process.start()
     assert here.poll(60)
     found = here.recv()
@@ -47,7 +49,7 @@ def ids(buffer) -> list[int]:
 
 def test_the_next_supervisor_takes_over_the_rows(killed, keys, learn):
     address, _ = killed
-    with closing(Shard("killed", 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
+    with closing(Shard(KILLED, 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
         assert shard.get_address().number == 3 and shard.get_address().segment != address.segment
         assert ids(shard.buffer) == list(range(100)) and not kept.exists(address.segment)
         drawn = learn([shard]).sample(1000, 0.4)
@@ -63,11 +65,15 @@ def test_rows_outlive_the_servers(killed, keys):
     while any(os.path.exists(f"/proc/{server}") for server in servers.values()):
         time.sleep(0.01)
     MPPrioritizedReplayBuffer(1, FIELDS).close()  # making it removes all segments that no process has locked
-    with closing(Shard("killed", 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
+    with closing(Shard(KILLED, 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
         assert ids(shard.buffer) == list(range(100))
 
 
-@pytest.mark.parametrize(("buffer", "host"), [("other", "127.0.0.1"), ("kill", "127.0.0.1"), ("killed", "127.0.0.11")])
+@pytest.mark.parametrize(
+    ("buffer", "host"),
+    [("other", "127.0.0.1"), (KILLED[:-1], "127.0.0.1"), (KILLED, "127.0.0.11")],
+    ids=["another buffer", "another name", "another host"],
+)
 def test_a_shard_of_another_buffer_or_host_takes_over_no_rows(buffer, host, killed, keys):
     address, _ = killed
     with closing(Shard(buffer, 4, host, "node", OPTIONS, keys)) as shard:
@@ -78,7 +84,7 @@ def test_a_shard_of_another_buffer_or_host_takes_over_no_rows(buffer, host, kill
 def test_rows_that_cannot_be_taken_over_are_replaced_by_an_empty_shard(killed, keys):
     address, _ = killed
     kept.remove(address.segment)
-    with closing(Shard("killed", 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
+    with closing(Shard(KILLED, 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
         assert shard.get_address().number == 4 and ids(shard.buffer) == []
 
 
