@@ -32,18 +32,21 @@ from cpprb_impl.ray import PrioritizedReplayBuffer, ShardsLost  # noqa: E402 (th
 
 FIELDS = {"id": {"dtype": np.int64}, "obs": {"shape": 3}}
 PATIENCE = 60.0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster():
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    yield
-    ray.shutdown()
+pytestmark = pytest.mark.usefixtures("cluster")
 
 
 @pytest.fixture
-def buffer():
+def buffer(cluster):
     made = PrioritizedReplayBuffer(10_000, FIELDS)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def of_ten(cluster):
+    """A buffer with ten rows, for tests that do not change it."""
+    made = PrioritizedReplayBuffer(10_000, FIELDS)
+    made.add(**rows(0, 10))
     yield made
     made.close()
 
@@ -351,17 +354,16 @@ def test_a_saved_buffer_can_be_loaded(buffer, tmp_path):
         (["0-of-1", "1-of-2"], ValueError, "must have the files of one buffer, got shard-0-of-1.npz, shard-1-of-2.npz"),
     ],
 )
-def test_nothing_is_loaded_if_a_file_is_missing_or_has_another_name(names, error, message, buffer, tmp_path):
-    buffer.add(**rows(0, 10))
-    buffer.save_transitions(tmp_path / "saved")
+def test_nothing_is_loaded_if_a_file_is_missing_or_has_another_name(names, error, message, of_ten, tmp_path):
+    of_ten.save_transitions(tmp_path / "saved")
     (saved,) = (tmp_path / "saved").iterdir()
     contents = saved.read_bytes()
     saved.unlink()
     for name in names:
         (tmp_path / "saved" / f"shard-{name}.npz").write_bytes(contents)
     with pytest.raises(error, match=message):
-        buffer.load_transitions(tmp_path / "saved")
-    assert buffer.get_stored_size() == 10
+        of_ten.load_transitions(tmp_path / "saved")
+    assert of_ten.get_stored_size() == 10
 
 
 @ray.remote(num_cpus=0)

@@ -10,13 +10,7 @@ import pytest
 from tests.cpprb_impl.test_random_streams import MEMBERS, SHARED, drawn
 
 ray = pytest.importorskip("ray")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster():
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    yield
-    ray.shutdown()
+pytestmark = pytest.mark.usefixtures("cluster")
 
 
 @ray.remote
