@@ -43,6 +43,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     return name
 """
 SAMPLE = "sample 32 on CartPole-v1"
+QUICK_PIP = Path(__file__).resolve().parent / "quick_pip"
 RUN = (sys.executable, "-m", "suites.gate", "--peers=cpprb_impl", f"--only={SAMPLE}", "--out=run.json")
 
 
@@ -76,9 +77,12 @@ def change(tree: Path, **values: object) -> None:
     (tree / "cpprb_impl" / "__init__.py").write_text("".join(lines))
 
 
-def start(surroundings, tree: Path, *arguments: str, peer: str = "records-build") -> subprocess.Popen:
+def start(
+    surroundings, tree: Path, *arguments: str, peer: str = "records-build", pip: bool = False
+) -> subprocess.Popen:
     # The checkout stays off PYTHONPATH: there it would hide the package that was built.
-    variables = surroundings.variables | {"PYTHONPATH": str(SHIM), "FAULTY_PEERS": f"cpprb_impl={peer}"}
+    path = str(SHIM) if pip else f"{SHIM}:{QUICK_PIP}"
+    variables = surroundings.variables | {"PYTHONPATH": path, "FAULTY_PEERS": f"cpprb_impl={peer}"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([*RUN, *arguments], cwd=tree, env=variables, **pipes)
 
@@ -100,7 +104,7 @@ def worktrees(tree: Path) -> list[str]:
 
 def test_an_unchanged_build_passes_and_each_side_measures_its_own(surroundings, tree, capsys):
     change(tree, BUILD="head", TIMES=1)
-    process = start(surroundings, tree, "--base=HEAD")
+    process = start(surroundings, tree, "--base=HEAD", pip=True)
     output, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
     assert "to profile it: perf record" in output and "1 of 1 decided" in output
@@ -202,7 +206,7 @@ def test_object_files_are_linked_in_another_order():
 
 
 def test_a_base_that_does_not_build_is_a_harness_error(surroundings, tree):
-    process = start(surroundings, tree, "--base=HEAD~1")
+    process = start(surroundings, tree, "--base=HEAD~1", pip=True)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == gate.HARNESS_ERROR
     assert "base" in errors and "does not build" in errors
@@ -211,7 +215,7 @@ def test_a_base_that_does_not_build_is_a_harness_error(surroundings, tree):
 
 
 def test_an_interrupted_build_leaves_nothing_behind(surroundings, tree):
-    process = start(surroundings, tree, "--base=HEAD")
+    process = start(surroundings, tree, "--base=HEAD", pip=True)
     while not (tree / ".gate" / "tree").exists() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)

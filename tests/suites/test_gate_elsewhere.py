@@ -16,7 +16,7 @@ from suites.gate.builds import Side
 from suites.gate.measure import Gate
 from suites.runner.driver import Interrupt
 from tests.suites.conftest import CHECKOUT
-from tests.suites.test_gate import SAMPLE, git, tree
+from tests.suites.test_gate import QUICK_PIP, SAMPLE, git, tree
 
 __all__ = ["tree"]  # a fixture
 
@@ -87,10 +87,12 @@ def project(tmp_path) -> Path:
     return folder
 
 
-def measured(surroundings, checkout: Path, project: Path, *arguments: str) -> subprocess.CompletedProcess:
+def measured(
+    surroundings, checkout: Path, project: Path, *arguments: str, pip: bool = True
+) -> subprocess.CompletedProcess:
     fixed = [f"--only={SAMPLE}", "--out=run.json", f"--adapter={project / 'adapter.py'}"]
     command = [sys.executable, "-m", "suites.gate", *fixed, *arguments]
-    variables = surroundings.variables | {"PYTHONPATH": ""}
+    variables = surroundings.variables | {"PYTHONPATH": "" if pip else str(QUICK_PIP)}
     return subprocess.run(command, cwd=checkout, env=variables, capture_output=True, text=True, timeout=180)
 
 
@@ -110,7 +112,7 @@ def test_an_unchanged_buffer_of_another_project_passes_without_changes_to_it(sur
 
 def test_an_uncommitted_slow_down_of_another_project_is_found(surroundings, tree, project, capsys):
     (project / "ring.py").write_text(RING.format(times=3))
-    done = measured(surroundings, tree, project, f"--project={project}", "--base=main")
+    done = measured(surroundings, tree, project, f"--project={project}", "--base=main", pip=False)
     assert done.returncode == 0, done.stderr
     assert verdict.main([str(tree / "run.json")]) == 1
     assert f"worst {SAMPLE}: +" in capsys.readouterr().out
