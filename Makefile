@@ -34,6 +34,7 @@ gate: .venv/.built ## check whether this tree is slower than BASE=<revision>; pr
 gate-power: .venv/.built ## how often the gate raises a false alarm, and what it detects; writes the table of docs/gate.md; about five hours, and the next call goes on: [ARGS='--only equal']
 gate-history: .venv/.built ## measure the newest commit of main that has no record, and show which commits began a new level: [COMMITS=1: that many] [EVERY=1: only every Nth commit]
 test: .venv/.built ## run the quick tests, or the tests in ARGS, including slow ones: [ARGS='tests/cpprb_impl -k wrap']
+durations: .venv/.built ## record how long the quick tests take; make test begins with the longest
 test-pythons: ## run the quick tests with Python 3.11 to 3.15, those that are not on the PATH in Debian's unstable suite (an hour; needs root and mmdebstrap): [ARGS='3.12 3.15']
 test-slow: .venv/.built ## run the slow tests
 test-integrations: .peers/torch/.built ## run the quick tests inside other libraries such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/integrations -m slow']

@@ -59,7 +59,7 @@ def confidence(launches: int) -> float:
 
 def _at_most(count: int, launches: int) -> float:
     """Return the probability that at most `count` of the launches are below the true median."""
-    return sum(math.comb(launches, below) for below in range(count + 1)) / 2**launches
+    return sum(math.comb(launches, below) for below in range(count + 1)) / (1 << launches)
 
 
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:

@@ -34,8 +34,9 @@ COMPARED = {
     "apex": "cpprb_impl,cpprb,rllib,reverb,torchrl[shared]",
     "hosts": "cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]",
 }
-#: More than four workers of pytest-xdist would exhaust a small machine's memory: each imports TensorFlow and Ray.
-WORKERS = "--numprocesses=logical --maxprocesses=4 --dist=worksteal"
+#: Workers of pytest-xdist: one more than cores, because tests often wait. More than four would exhaust a small
+#: machine's memory. tests/order.py says which worker runs which tests.
+WORKERS = f"--numprocesses={min(len(os.sched_getaffinity(0)) + 1, 4)} --dist=loadscope"
 #: A last resort for a test that holds Python's lock for ever, which no Python code can end: beyond every limit that a
 #: quick test sets for itself.
 LIMIT = "-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true"
@@ -130,6 +131,7 @@ COMMANDS = {
     "gate-history": "status=0; {python} -m suites.gate.history --commits '{COMMITS=1}' --every '{EVERY=1}' || status=$?"
     "; {python} -m reports.gate.history; exit $status",
     "test": f"{{python}} -m pytest {{ARGS=-m 'not slow' {WORKERS} {LIMIT}}}",
+    "durations": f"{{python}} -m pytest -m 'not slow' {WORKERS} {LIMIT} --record-durations",
     "test-pythons": ".ci/pythons {ARGS}",
     # tests/torture runs alone: processes that it kills leave segments, which launches of other tests would remove.
     "test-slow": f"{{python}} -m pytest -m slow {WORKERS} --ignore=tests/torture {{ARGS}} && "

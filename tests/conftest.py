@@ -3,6 +3,10 @@
 import faulthandler
 import os
 
+import pytest
+
+from tests import order
+
 # Ray's workers have almost the lowest priority there is. On a machine that is busy with other things they get no turn.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
@@ -12,3 +16,28 @@ if os.environ.pop("PYTEST_XDIST_WORKER", None):
 
     # A worker's terminal is /dev/null: a test that took too long would end the worker without a word.
     pytest_timeout.dump_stacks = lambda _terminal: faulthandler.dump_traceback()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help="write tests/durations.json (see tests/order.py)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(order.Durations())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        recorded = order.Units()
+        items.sort(key=lambda item: recorded.rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from tests.scheduler import LongestFirst
+
+    return LongestFirst(config, log)

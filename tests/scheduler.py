@@ -1,0 +1,54 @@
+"""The scheduler of `--dist=loadscope`, apart from order.py because not every environment of the tests has xdist."""
+
+from __future__ import annotations
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.order import Units
+
+
+class Places(list[str]):
+    """Tests, whose places are looked up in no time."""
+
+    def __init__(self, tests: list[str]) -> None:
+        super().__init__(tests)
+        self._place = {test: place for place, test in enumerate(tests)}
+
+    def index(self, test: str) -> int:
+        return self._place[test]
+
+
+class LongestFirst(LoadScopeScheduling):
+    """Hands out whole units in the order of their first tests, into which the workers have sorted them."""
+
+    def __init__(self, config: pytest.Config, log: object = None) -> None:
+        config.option.loadscopereorder = False  # would order units by their numbers of tests
+        super().__init__(config, log)
+        self._units = Units()
+
+    def _split_scope(self, test: str) -> str:
+        return self._units.of(test)
+
+    def add_node_collection(self, node: object, collection: list[str]) -> None:
+        super().add_node_collection(node, Places(collection))
+
+    def mark_test_complete(self, node: object, item_index: int, duration: float = 0) -> None:
+        """Forget the test, and the unit with its last one: the base class counts those that remain each time."""
+        test = self.registered_collections[node][item_index]
+        units, unit = self.assigned_work[node], self._split_scope(test)
+        units[unit].pop(test, None)
+        if not units[unit]:
+            del units[unit]
+        self._reschedule(node)
+
+    def remove_node(self, node: object) -> str | None:
+        """Return the test in which this worker ended, which must not end another one: do not run it again."""
+        unit, running = next(
+            ((unit, test) for unit in self.assigned_work[node].values() for test in unit), (None, None)
+        )
+        if unit is None:
+            return super().remove_node(node)
+        del unit[running]
+        super().remove_node(node)
+        return running

@@ -1,0 +1,76 @@
+"""Tests are handed out in units, the longest first."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import order
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize(
+    ("test", "parts"),
+    [
+        ("a/test_b.py::test_c", ("a/test_b.py", "a/test_b.py::test_c", "")),
+        ("a/test_b.py::test_c[x-y[z]]", ("a/test_b.py", "a/test_b.py::test_c", "")),
+        ("tests/adapters/b.py::c[x-reverb[Writer]-y]", ("tests/adapters/b.py", "tests/adapters/b.py::c", "reverb")),
+        ("tests/adapters/b.py::c[rllib]", ("tests/adapters/b.py", "tests/adapters/b.py::c", "rllib")),
+        ("tests/adapters/b.py::c[cpprb]", ("tests/adapters/b.py", "tests/adapters/b.py::c", "")),
+    ],
+)
+def test_a_test_has_a_file_a_function_and_perhaps_a_group(test, parts):
+    assert order.split(test) == parts
+
+
+@pytest.mark.parametrize("file", order.SHARED)
+def test_files_with_groups_exist(file):
+    assert (ROOT / file).exists()
+
+
+def test_long_functions_and_groups_are_units_of_their_own():
+    seconds = {"a.py::one[1]": 1.5, "a.py::one[2]": 1.5, "a.py::two": 0.5, "b.py::three": 0.25}
+    served = dict.fromkeys((f"{file}::test" for file in order.SHARED if order.SHARED[file] == "ray"), 0.1)
+    assert order.units(seconds | served) == {"a.py": 0.5, "a.py::one": 3.0, "b.py": 0.2, "ray": 0.2}
+
+
+def test_tests_of_a_unit_are_neighbours_and_unknown_ones_come_last(tmp_path):
+    record = tmp_path / "durations.json"
+    record.write_text(json.dumps({"a.py": 1.0, "a.py::long": 9.0}))
+    units = order.Units(record)
+    tests = ["a.py::short", "new.py::test", "a.py::long[1]", "a.py::other", "a.py::long[2]"]
+    expected = ["a.py::long[1]", "a.py::long[2]", "a.py::short", "a.py::other", "new.py::test"]
+    assert sorted(tests, key=units.rank) == expected
+
+
+DYING = """\
+import os, pytest
+@pytest.mark.parametrize("number", range(6))
+def test_it(number):
+    if number == 2:
+        os._exit(1)
+"""
+
+
+def test_a_test_that_ends_its_worker_fails_and_all_others_run(tmp_path):
+    (tmp_path / "test_dying.py").write_text(DYING)
+    (tmp_path / "test_other.py").write_text(DYING.replace("2", "9"))
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_xdist_make_scheduler\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "--dist=loadscope",
+        f"--rootdir={tmp_path}",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert "1 failed, 11 passed" in done.stdout, done.stdout
