@@ -75,14 +75,14 @@ orders: ## run the core on a model of weak memory, and check that each weakened 
 # Our buffer for the venv with PyTorch (adapters/venvs.py), in another build folder, because of another NumPy's headers. If
 # the venv could not be installed, a bench goes on, and its report says why.
 .peers/torch/.built: .venv/.built
-	@$(PY) -m adapters.venvs torchrl
+	@$(PY) -m adapters.install torchrl
 	@test -f .peers/torch/failed || { \
 	  echo "building cpprb_impl for PyTorch's venv" && \
 	  .peers/torch/bin/python $(PIP_INSTALL) --config-settings build-dir=build/pytorch --editable . && \
 	  touch $@; }
 
 .peers/tf2rl/.built: .venv/.built
-	@$(PY) -m adapters.venvs tf2rl
+	@$(PY) -m adapters.install tf2rl
 	@echo "building cpprb_impl for tf2rl's venv"
 	@.peers/tf2rl/bin/python $(PIP_INSTALL) --no-build-isolation --config-settings build-dir=build/tf2rl --editable .
 	@touch $@

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from adapters import dict_observations, venvs
 from adapters.contract import Contract, RowFields
+from adapters.field import Field as Field
 
 Array = NDArray[Any]
 Columns = dict[str, Array]
@@ -31,14 +32,6 @@ class Step(NamedTuple):
     rew: float
     next_obs: Array
     done: bool
-
-
-@dataclass(frozen=True)
-class Field:
-    """Shape and dtype of one key of a transition. A scalar has shape ()."""
-
-    shape: tuple[int, ...]
-    dtype: str
 
 
 @dataclass(frozen=True)

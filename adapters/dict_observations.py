@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from adapters.base import Field
+from adapters.field import Field
 
 OBS, NEXT_OBS = "obs.", "next_obs."
 

@@ -4,8 +4,6 @@ One peer's pins must not restrict another's version, so each group of compatible
 in `.peers/<name>`, installed from `adapters/pins/<name>.txt` without dependency resolution. A launch of such a peer
 runs in its venv, with the same code and protocol as any other launch.
 
-    python -m adapters.venvs NAME ...      # install these venvs, or those of these peers; make calls it
-
 If a venv cannot be installed, the reason is stored in `.peers/<name>/failed` and becomes the reason why its
 peers' cells have no figure; the run continues.
 """
@@ -21,7 +19,6 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Collection
 from pathlib import Path
 from typing import IO
 
@@ -161,29 +158,3 @@ def _installed(name: str) -> bool:
     """Return whether the current pins are installed and the Python used to install them still exists."""
     mark, its_python = _mark(name), ROOT / name / "bin" / "python"
     return mark.exists() and its_python.exists() and mark.read_text() == _digest(name)
-
-
-def main(names: Collection[str]) -> int:
-    from adapters import registry
-
-    wanted: list[str | None] = [name for name in names if is_known(name)]
-    peers = [name for name in names if name not in wanted]
-    try:
-        chosen = registry.chosen(peers) if peers or not names else []
-        # Only some profiles train, and make has PyTorch's venv made for these.
-        chosen = [name for name in chosen if name in names or name not in registry.training_arms()]
-        wanted += [registry.peer_class(name).venv for name in chosen]
-    except registry.UnknownPeer as error:
-        print(error, file=sys.stderr)
-        return 2
-    for name in dict.fromkeys(wanted):
-        if name is not None:
-            make(name)
-    return 0
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main([name.strip() for text in sys.argv[1:] for name in text.split(",") if name.strip()]))
-    except KeyboardInterrupt:  # a partial installation is replaced next time
-        sys.exit(130)

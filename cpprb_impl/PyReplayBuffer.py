@@ -4,7 +4,7 @@ from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
 from cpprb_impl.buffers.single import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.strategies.reverse import ReverseReplayBuffer
 from cpprb_impl.strategies.selective import SelectiveReplayBuffer
-from cpprb_impl.training import train
+from cpprb_impl.strategies.training import train
 
 __all__ = [
     "MPPrioritizedReplayBuffer",

@@ -22,7 +22,7 @@ from cpprb_impl.strategies.hindsight import HindsightReplayBuffer
 from cpprb_impl.strategies.large_batch import LaBERlazy, LaBERmax, LaBERmean
 from cpprb_impl.strategies.reverse import ReverseReplayBuffer
 from cpprb_impl.strategies.selective import SelectiveReplayBuffer
-from cpprb_impl.training import train
+from cpprb_impl.strategies.training import train
 
 __all__ = [
     "HindsightReplayBuffer",

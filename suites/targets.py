@@ -110,8 +110,8 @@ NEVER_EMPTY = ("PROFILE", "ENV", "WORKLOAD", "MINUTES", "SECONDS", "HOSTS", "LOS
 PLANNED = ("TRANSITIONS", "ROW", "BATCH", "BATCHES", "DATA_HOSTS", "EXPLORER_HOSTS", "CORES", "LINK", "CAPACITY")
 #: The shell command of each target. A part in [] is left out if its variable is empty; {NAME=x} is x then.
 COMMANDS = {
-    "setup": "{python} -m adapters.venvs '{PEERS}'",
-    "bench": "[REPLAYBENCH_ADAPTER='{ADAPTER}'] {python} -m adapters.venvs '{PEERS}' && {"
+    "setup": "{python} -m adapters.install '{PEERS}'",
+    "bench": "[REPLAYBENCH_ADAPTER='{ADAPTER}'] {python} -m adapters.install '{PEERS}' && {"
     " {python} -m suites.run --profile '{PROFILE}' [--workloads '{WORKLOADS}'] [--env '{ENV}']"
     " [--workload-file '{WORKLOAD}'] [--minutes '{MINUTES}'] [--peers '{PEERS}'] [--suites '{SUITES}']"
     " [--adapter '{ADAPTER}'] {file} '{RESUME}'; status=$?; test $status = 2 || test ! -f '{RESUME}' ||"
@@ -119,7 +119,7 @@ COMMANDS = {
     "apex": "{pytorch} -m suites.apex_dqn.train --minutes '{MINUTES=10}' [--resume '{RESUME}'] [--seconds '{SECONDS}']"
     " [--hosts '{HOSTS}'] [--lose-host '{LOSE_HOST}'] [--address '{ADDRESS}'] [--env '{ENV}']"
     " [--explorers '{EXPLORERS}'] [--seed '{SEED}'] [--buffer '{BUFFER}']",
-    "contribute": "{python} -m adapters.venvs '' && {python} -m suites.contribute",
+    "contribute": "{python} -m adapters.install '' && {python} -m suites.contribute",
     "report": "{python} -m reports.build {RUN} && {python} -m reports.readme",
     "site": "{python} -m reports.site {RUN}",
     # The program refuses HOSTS, and names the variable that is meant.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from stable_baselines3.common.buffers import BaseBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
-if TYPE_CHECKING:
-    from cpprb_impl.sb3.buffers import ReplayBuffer
 
-
-def check_model(buffer: ReplayBuffer) -> None:
+def check_model(buffer: BaseBuffer) -> None:
     """Raise ValueError if a model with other environments, which it cannot change any more, is loading this buffer.
 
     To be called while the buffer is unpickled: `load_replay_buffer` replaces the buffer of its model right after that.

@@ -38,7 +38,7 @@ def test_a_new_peer_passes_lint_and_fails_conformance_until_written(copy: Path) 
     written = ("adapters/peers/ring_of_ours.py", "adapters/catalog.py")
     assert run(copy, "ruff", "check", *written).stdout.strip() == "All checks passed!"
     assert run(copy, "ruff", "format", "--check", *written).returncode == 0
-    listed = run(copy, "adapters.venvs", "ring-of-ours")
+    listed = run(copy, "adapters.install", "ring-of-ours")
     assert listed.returncode == 0, listed.stderr
     tests = run(
         copy,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters import venvs
+from adapters import install, venvs
 from adapters.registry import every, peer_class
 from adapters.venvs import NotInstalled
 
@@ -139,13 +139,13 @@ def test_every_venv_has_pins(name: str) -> None:
 
 
 def test_an_unknown_peer_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert venvs.main(["cpprbb"]) == 2
+    assert install.main(["cpprbb"]) == 2
     assert "'cpprbb'" in capsys.readouterr().err
 
 
 def test_only_the_venvs_of_named_peers_are_made(monkeypatch):
     made = []
     monkeypatch.setattr(venvs, "make", made.append)
-    assert venvs.main([]) == 0 and made == []
-    assert venvs.main(["cpprb_impl", "cpprb", "rllib", "reverb"]) == 0 and made == []
-    assert venvs.main(["stable-baselines3"]) == 0 and made == ["torch"]
+    assert install.main([]) == 0 and made == []
+    assert install.main(["cpprb_impl", "cpprb", "rllib", "reverb"]) == 0 and made == []
+    assert install.main(["stable-baselines3"]) == 0 and made == ["torch"]
