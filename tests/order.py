@@ -27,7 +27,7 @@ SHARED = {
     "tests/suites/test_run.py": "a run of faulty peers",
 }
 #: The tests of such a peer, and of its variants, are a unit.
-LIBRARY = re.compile(r"^tests/adapters/.*[\[-](reverb|rllib)[\[\]-]")
+LIBRARY = re.compile(r"^tests/adapters\b.*[\[-](reverb|rllib)[\[\]-]")
 LONG = 2.0  # seconds of all tests of a function, from which on it is a unit of its own
 
 

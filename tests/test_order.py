@@ -14,14 +14,26 @@ from tests import order
 ROOT = Path(__file__).resolve().parents[1]
 
 
+FILE = "tests/adapters/test_conformance.py"
+
+
 @pytest.mark.parametrize(
     ("test", "parts"),
     [
         ("a/test_b.py::test_c", ("a/test_b.py", "a/test_b.py::test_c", "")),
         ("a/test_b.py::test_c[x-y[z]]", ("a/test_b.py", "a/test_b.py::test_c", "")),
-        ("tests/adapters/b.py::c[x-reverb[Writer]-y]", ("tests/adapters/b.py", "tests/adapters/b.py::c", "reverb")),
-        ("tests/adapters/b.py::c[rllib]", ("tests/adapters/b.py", "tests/adapters/b.py::c", "rllib")),
-        ("tests/adapters/b.py::c[cpprb]", ("tests/adapters/b.py", "tests/adapters/b.py::c", "")),
+        (
+            "tests/adapters/test_conformance.py::c[x-reverb[Writer]-y]",
+            ("tests/adapters/test_conformance.py", "tests/adapters/test_conformance.py::c", "reverb"),
+        ),
+        (
+            "tests/adapters/test_conformance.py::c[rllib]",
+            ("tests/adapters/test_conformance.py", "tests/adapters/test_conformance.py::c", "rllib"),
+        ),
+        (
+            "tests/adapters/test_conformance.py::c[cpprb]",
+            ("tests/adapters/test_conformance.py", "tests/adapters/test_conformance.py::c", ""),
+        ),
     ],
 )
 def test_a_test_has_a_file_a_function_and_perhaps_a_group(test, parts):

@@ -7,7 +7,7 @@ import pytest
 
 from results.record import Run
 from suites.apex.spec import SUITE as APEX
-from suites.runner import driver, plan
+from suites.runner import driver, needs, plan
 from suites.runner import process as launch
 from suites.runner.results import Result, append_result, failure, read_results
 from suites.suite import Launch
@@ -135,7 +135,7 @@ def drive_one(tmp_path, peer: str, figures: int, then: str, minutes: float = 1.0
         append_result(ready, Result("add", "x", "CartPole-v1", {"batch": number}, "ok", 1.0))
     program = f"import os, shutil, sys; shutil.copyfile({str(ready)!r}, sys.argv[1]); {then}"
     made = Launch("a launch", records, lambda _records, cells, _block: [sys.executable, "-c", program, str(cells)])
-    budgeted = plan.Budgeted([plan.Part([made], 1, repeated=False)], minutes, time.monotonic() + seconds)
+    budgeted = plan.Budgeted([needs.SuiteLaunches([made], 1, repeated=False)], minutes, time.monotonic() + seconds)
     return driver.drive(run, tmp_path / "run.json", budgeted, 60), [record.status for record in records]
 
 

@@ -88,7 +88,7 @@ class Shelf:
 @pytest.mark.parametrize(("stored", "lost", "twice"), [(np.arange(40), 0, 0), ([*range(37), 3, 4, 4], 3, 2)])
 def test_missing_and_duplicated_rows_are_counted(stored, lost, twice):
     writers, numbers = ROWS
-    learner = integrity_jobs.Learner(Shelf(writers[stored], numbers[stored]))
+    learner = integrity_jobs.CheckingLearner(Shelf(writers[stored], numbers[stored]))
     assert integrity_jobs.settle(learner, writers, numbers) == (lost, twice)
     assert learner.torn == learner.unwritten == learner.stale == 0
 
