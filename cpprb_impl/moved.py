@@ -42,7 +42,7 @@ class MovedModules(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Import the module under its present name, and return it for its former one."""
         package, _, former = module.__name__.rpartition(".")
-        # The import statement returns what stands in sys.modules once this has run.
+        # The import statement returns the entry of sys.modules once this has run.
         sys.modules[module.__name__] = importlib.import_module(f"{package}.{MOVED[former]}")
 
 

@@ -37,7 +37,7 @@ void check_names(const std::vector<Field>& fields) {
         raise(PyExc_ValueError, "field %s must be renamed: prioritized samples contain their own %s", taken, taken);
 }
 
-// The options of a layout, each read once, by name. None is as good as absent.
+// The options of a layout, each read once, by name. None counts as absent, except for `normalize`.
 class Named {
  public:
   explicit Named(PyObject* dict) : dict_(dict) {

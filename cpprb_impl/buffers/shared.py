@@ -31,7 +31,7 @@ from cpprb_impl.layout.options import EnvDict, SharedOptions, SharedPrioritizedO
 from cpprb_impl.processes.host import Host, check_host, this_host
 from cpprb_impl.processes.manager import try_start
 from cpprb_impl.processes.watchdog import watch
-from cpprb_impl.ring.hooks import IN_SHARED, refuse
+from cpprb_impl.ring.hooks import IN_SHARED, refuse, refuse_overridden
 from cpprb_impl.ring.order import harm_of, watch_order
 
 SHARED = known(SharedOptions)
@@ -52,11 +52,11 @@ class _SharedBuffer(AutoresetBuffer):
 
     def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         """Create a buffer from its constructor's arguments."""
+        if "check_for_update" in takes:
+            options = {**options, "check_for_update": True}  # always, as in cpprb
         chosen = read(type(self).__name__, takes, options)
-        try_start(chosen["ctx"])
-        if "check_for_update" in chosen:
-            chosen["check_for_update"] = True  # always, as in cpprb
         fields = native_fields(env_dict, chosen["default_dtype"])
+        try_start(chosen["ctx"])
         layout = Layout.of(size, fields, chosen, prioritized=isinstance(self, PrioritizedRing)).layout
         if prefix := layout.options.get("mmap_prefix"):
             warn_if_too_large(layout.size, layout.added, {}, prefix=prefix)
@@ -66,6 +66,7 @@ class _SharedBuffer(AutoresetBuffer):
 
     def _make(self, layout: Layout, seed: int | None = None, segment: str | None = None) -> None:
         """Create a segment, or attach to the one named `segment`."""
+        refuse_overridden(type(self))
         refuse(type(self), _SharedBuffer, IN_SHARED)
         if segment is None:
             watch()
@@ -147,7 +148,7 @@ class MPReplayBuffer(_SharedBuffer):
         As for `ReplayBuffer`: each frame is stored once if a process's own transitions follow each other. Rows that
         other processes add in between make no difference. Memory for frames is allocated as needed.
     compress : None
-        Refused: frames in shared memory have a fixed size.
+        Must be None: frames in shared memory have a fixed size.
     Nstep : dict, optional
         As for `ReplayBuffer`. Each process has its own window, initially empty, for the steps of its own episode:
         `on_episode_end` and `clear` do not affect other processes' windows. Threads of a process share its window, so
@@ -218,8 +219,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         As for `PrioritizedReplayBuffer`.
     check_for_update
         Accepted for compatibility with cpprb: as there, a shared buffer always checks.
-    next_of, stack_compress, compress, Nstep, n_envs, autoreset, mmap_prefix, lock, prefault, seed, backend, ctx
-        As for `MPReplayBuffer`, with the same exceptions.
+    next_of, stack_compress, compress, Nstep, n_envs, autoreset, mmap_prefix, lock, prefault, seed, backend, ctx, \
     logger, **others
         As for `MPReplayBuffer`, with the same exceptions.
     """

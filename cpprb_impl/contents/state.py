@@ -11,7 +11,7 @@ import numpy as np
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.archive.npz import StoredArray
 from cpprb_impl.layout.layout import Layout
-from cpprb_impl.layout.options import ALWAYS, OPTIONS
+from cpprb_impl.layout.options import OPTIONS, stored
 
 ENV_IDS = "env_ids"  # of pending steps, if those of all environments do not come in turn
 PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
@@ -212,8 +212,7 @@ def layout_of(kind: type, recipe: Layout | tuple[Any, ...], parts: Mapping[str, 
     if isinstance(recipe, Layout):
         return recipe
     capacity, fields, given = recipe
-    options = {name: given[name] for name in OPTIONS if name in given}
-    options = {name: value for name, value in options.items() if name in ALWAYS or value != OPTIONS[name].default}
+    options = stored({name: given[name] for name in OPTIONS if name in given})
     if given.get("compressed"):
         options["compress"] = "lz4"
     if parts.get("_autoreset") is not None:

@@ -73,6 +73,8 @@ def stack_axes(names: str | Sequence[str] | Mapping[str, int] | None, fields: Se
     """
     if not isinstance(names, Mapping):
         return dict.fromkeys(field_names("stack_compress", names), -1)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"stack_compress must be a mapping of the names of fields, got {names!r}")
     axes = {name: integer(f"stack_compress[{name!r}]", axis) for name, axis in names.items()}
     shapes = {name: shape for name, _, shape in fields}
     for name, axis in axes.items():
@@ -85,17 +87,16 @@ def stack_axes(names: str | Sequence[str] | Mapping[str, int] | None, fields: Se
     return axes
 
 
-def is_compressed(compress: str | None, stacks: Collection[str], prefix: str | None) -> bool:
-    """Return whether the frames of `stacks` are to be compressed. Raises ValueError if they cannot be."""
+def check_compress(compress: str | None, stacks: Collection[str], prefix: str | None) -> None:
+    """Raise ValueError if the frames of `stacks` cannot be compressed so; None: they are not compressed."""
     if compress is None:
-        return False
+        return
     if compress != "lz4":
         raise ValueError(f"compress must be 'lz4' or None, got {compress!r}")
     if not stacks:
         raise ValueError("compress must be None unless stack_compress names the fields whose frames are compressed")
     if prefix is not None:
         raise ValueError("compress must be None if mmap_prefix is given: frames are compressed in memory only")
-    return True
 
 
 def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:

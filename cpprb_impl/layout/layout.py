@@ -1,7 +1,7 @@
 """What a buffer is made from, as one value.
 
-Constructors fill it; the native ring takes it; copies, pickles and processes that attach compare it; as JSON, it is
-stored in shared segments.
+Constructors fill it, and the native ring takes it; copies and pickles contain it. As JSON, it is stored in shared
+segments, with which a pickled buffer compares its own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cpprb_impl.archive.json_object import JsonObject
 from cpprb_impl.archive.npz import dtype_named
 from cpprb_impl.layout.fields import (
     NativeField,
+    check_compress,
     field_names,
-    is_compressed,
     next_fields,
     object_shapes,
     parse_size,
@@ -29,10 +29,10 @@ from cpprb_impl.layout.fields import (
     without_objects,
 )
 from cpprb_impl.layout.nstep import read_options
-from cpprb_impl.layout.options import OPTIONS, kept
+from cpprb_impl.layout.options import ALWAYS, APART, OF_PRIORITIES, OPTIONS, stored
 
-#: Options that constructors take, but that are no part of a layout, or in another form.
-APART = {"default_dtype", "Nstep", "seed", "logger", "ctx", "backend"}
+#: Options that the layout of a shared buffer may contain.
+IN_SHARED = OPTIONS.keys() - APART - {"compress"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Layout:
     fields : list of (name, dtype, shape)
         What the native ring stores, without next_* of `next_of`; int64 numbers stand for Python objects.
     options : dict
-        The options of the constructor that concern rows (cpprb_impl/layout/options.py), checked.
+        The checked options of the constructor, as `cpprb_impl.layout.options.stored` returns them; "objects" lists the
+        fields of Python objects.
     prioritized : bool
     nstep : dict, optional
         As returned by `read_options`.
@@ -79,22 +80,19 @@ class Layout:
         fields = [field for field in fields if field[0] not in shared_frames]
         given = fields + next_fields(fields, following)
         steps = read_options(nstep, given) if nstep else None
-        stored: dict[str, Any] = {"next_of": following, "stack_compress": stacked}
         if is_shared and options["compress"] is not None:
             raise ValueError(
                 f"compress must be None in a shared buffer, whose frames have a fixed size, got {options['compress']!r}"
             )
-        if is_compressed(options["compress"], stacked, prefix):
-            stored["compress"] = options["compress"]
-        if prefix:  # a shared buffer is found by processes in other folders, too
-            stored["mmap_prefix"] = os.path.join(os.getcwd(), prefix) if is_shared else prefix
-        names = [name for name in options if name not in APART and OPTIONS[name].check]
-        stored |= kept(options, names)
+        check_compress(options["compress"], stacked, prefix)
+        if prefix and is_shared:  # processes with other working directories open its files, too
+            prefix = os.path.join(os.getcwd(), prefix)
+        chosen = stored({**options, "next_of": following, "stack_compress": stacked, "mmap_prefix": prefix})
         if objects:
             _refuse_with_objects(options, steps)
             refuse_objects(objects, stacked, prefix)
-            stored["objects"] = list(objects)
-        layout = cls(capacity, without_objects(fields) if objects else fields, stored, prioritized, steps)
+            chosen["objects"] = list(objects)
+        layout = cls(capacity, without_objects(fields) if objects else fields, chosen, prioritized, steps)
         return Given(layout, given, fields, declared)
 
     @property
@@ -131,14 +129,16 @@ class Layout:
                 raise ValueError(f"{name!r} has a dtype that JSON cannot describe: pass the buffer itself, pickled")
             fields.append((name, _dtype(each.value("dtype", str, list)), shape))
         nstep = None if about.is_null("nstep") else read_options(about.value("nstep", dict), fields)
-        options = about.value("options", dict)
-        if not options.keys() <= OPTIONS.keys() - APART - {"compress"}:
-            allowed = sorted(OPTIONS.keys() - APART - {"compress"})
-            raise ValueError(f"its options must be some of {allowed}, got {sorted(options)}")
-        layout = cls(about.integer("size", least=1), fields, options, about.value("prioritized", bool), nstep)
-        for name, value in options.items():
-            if (check := OPTIONS[name].check) is not None:
-                check(name, value)
+        options, prioritized = about.value("options", dict), about.value("prioritized", bool)
+        wrong = f"its options must be those of a shared buffer that are not at their defaults, got {sorted(options)}"
+        wanted = ALWAYS if prioritized else ALWAYS - {*OF_PRIORITIES}
+        if not wanted <= options.keys() <= (IN_SHARED if prioritized else IN_SHARED - {*OF_PRIORITIES}):
+            raise ValueError(wrong)
+        checks = {name: OPTIONS[name].check for name in options}
+        checked = {name: check(name, options[name]) if (check := checks[name]) else options[name] for name in options}
+        if stored(checked) != options:
+            raise ValueError(wrong)
+        layout = cls(about.integer("size", least=1), fields, options, prioritized, nstep)
         if layout.text() != text:
             raise ValueError("its description is not in the form that this library writes")
         return layout
@@ -146,7 +146,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Given:
-    """A layout with what its constructor's arguments say besides."""
+    """A layout, and what else follows from the constructor's arguments."""
 
     layout: Layout
     added: list[NativeField]  # the fields that `add` takes

@@ -8,7 +8,7 @@ earlier version made have equal layouts; those that were always part of it are i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
@@ -130,14 +130,18 @@ OPTIONS: dict[str, Option] = {
     "ctx": Option(),
     "backend": Option("sharedctypes", _one_of(BACKENDS)),
 }
-OF_PRIORITIES = ("alpha", "eps", "normalize", "check_for_update")
+#: option -> its type
+TYPES = {**SharedOptions.__annotations__, **PriorityOptions.__annotations__}
+OF_PRIORITIES = tuple(name for name in OPTIONS if name in PriorityOptions.__optional_keys__)
+#: Options that constructors take, but that are not part of a layout, or in another form.
+APART = {"default_dtype", "Nstep", "seed", "logger", "ctx", "backend"}
 ALWAYS = {"next_of", "stack_compress", "lock", "prefault", *OF_PRIORITIES}
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
 def known(kind: type, **defaults: Any) -> dict[str, Any]:
-    """Return the options of a class of options with their defaults, in the order of `OPTIONS`."""
+    """Return the names in a class of options, in the order of `OPTIONS`, with their defaults."""
     names: frozenset[str] = kind.__optional_keys__  # type: ignore[attr-defined]
     return {name: defaults.get(name, option.default) for name, option in OPTIONS.items() if name in names}
 
@@ -149,9 +153,10 @@ def shows(options: Mapping[str, Any]) -> Callable[[Init], Init]:
         own = inspect.signature(init).parameters.values()
         plain = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
         shown = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in options.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=TYPES[name])
+            for name, value in options.items()
         ]
-        others = inspect.Parameter("others", inspect.Parameter.VAR_KEYWORD)
+        others = inspect.Parameter("others", inspect.Parameter.VAR_KEYWORD, annotation=Any)
         init.__signature__ = inspect.Signature([*plain, *shown, others])  # type: ignore[attr-defined]
         return init
 
@@ -168,6 +173,10 @@ def read(of: str, takes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[st
     return {name: check(name, value) if (check := OPTIONS[name].check) else value for name, value in found.items()}
 
 
-def kept(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return those of the options `names` that a layout stores."""
-    return {name: options[name] for name in names if name in ALWAYS or options[name] != OPTIONS[name].default}
+def stored(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked options that a layout contains."""
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in APART and (name in ALWAYS or value != OPTIONS[name].default)
+    }

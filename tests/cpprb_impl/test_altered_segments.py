@@ -140,6 +140,7 @@ def test_each_altered_word_that_is_written_once_is_refused(alien, name, kind):
 
 
 OPTIONS = {"lock": "none", "next_of": [], "stack_compress": {}, "prefault": False}
+OF_PRIORITIES = {"alpha": 0.6, "eps": 1e-4, "check_for_update": True, "normalize": "buffer"}
 STEPS = {"size": 2, "gamma": 0.9, "rew": ["x"], "next": []}
 
 
@@ -214,7 +215,7 @@ def test_impossible_descriptions_are_refused(description):
 @pytest.mark.parametrize("exponent", [None, "x", -1.0, float("nan"), float("inf"), [], 10**400])
 @pytest.mark.parametrize("name", ["alpha", "eps"])
 def test_impossible_exponents_are_refused(name, exponent):
-    options = OPTIONS | {"alpha": 0.6, "eps": 1e-4, "check_for_update": True}
+    options = OPTIONS | OF_PRIORITIES
     for value, refused in ((options[name], False), (exponent, True)):
         maker = segment_with(described(prioritized=True, options=options | {name: value}), prioritized=True)
         if refused:
@@ -223,6 +224,28 @@ def test_impossible_exponents_are_refused(name, exponent):
         else:
             MPPrioritizedReplayBuffer.attach(maker.segment).close()
         maker.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(OPTIONS | OF_PRIORITIES | {name: value} for name, value in (("autoreset", None), ("n_envs", 1))),
+        *({**OPTIONS, **OF_PRIORITIES, lacking: ...} for lacking in (*OPTIONS, *OF_PRIORITIES)),
+    ],
+)
+def test_options_that_no_prioritized_buffer_writes_are_refused(options):
+    options = {name: value for name, value in options.items() if value is not ...}
+    maker = segment_with(described(prioritized=True, options=options), prioritized=True)
+    with pytest.raises(ValueError, match="its options must be those of a shared buffer"):
+        MPPrioritizedReplayBuffer.attach(maker.segment)
+    maker.close()
+
+
+def test_options_of_priorities_are_refused_in_a_uniform_buffer():
+    maker = segment_with(described(options=OPTIONS | OF_PRIORITIES))
+    with pytest.raises(ValueError, match="its options must be those of a shared buffer"):
+        MPReplayBuffer.attach(maker.segment)
+    maker.close()
 
 
 def test_a_bad_seed_is_reported_as_an_error_of_the_caller():
