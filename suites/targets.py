@@ -35,7 +35,7 @@ COMPARED = {
     "hosts": "cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]",
 }
 #: Workers of pytest-xdist: one more than cores, because tests often wait. More than four would exhaust a small
-#: machine's memory. tests/order.py says which worker runs which tests.
+#: machine's memory. tests/order.py defines the units of tests, and their order.
 WORKERS = f"--numprocesses={min(len(os.sched_getaffinity(0)) + 1, 4)} --dist=loadscope"
 #: A last resort for a test that holds Python's lock for ever, which no Python code can end: beyond every limit that a
 #: quick test sets for itself.

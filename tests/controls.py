@@ -1,7 +1,7 @@
 """Each negative control, and the quick test that catches it: a broken variant without such a test guards nothing.
 
-Whoever makes the quick tests fewer or shorter finds here what they must still catch. `tests/test_controls.py` compares
-the table with the sources: no control is missing, and each test exists, names its control and is not slow.
+Before you remove or shorten a quick test, see here what the quick tests must still catch. `tests/test_controls.py`
+compares the table with the sources: no control is missing, and each test exists, names its control and is not slow.
 """
 
 from __future__ import annotations

@@ -75,5 +75,6 @@ class Durations:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
 
-    def pytest_sessionfinish(self) -> None:
-        RECORD.write_text(json.dumps(units(self.seconds), indent=1) + "\n")
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus == pytest.ExitCode.OK:  # the times of other runs are not those of all tests
+            RECORD.write_text(json.dumps(units(self.seconds), indent=1) + "\n")

@@ -1,4 +1,4 @@
-// A process counts its passes through a failpoint (core/failpoints.hpp), and at the chosen one sends itself a
+// A process counts its passes through a failpoint (core/base/failpoints.hpp), and at the chosen one sends itself a
 // signal. Compiled in with FAILPOINTS=ON only; failpoints.py calls it.
 #include "../../cpprb_impl/core/base/failpoints.hpp"
 

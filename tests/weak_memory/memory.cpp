@@ -1,5 +1,5 @@
-// A buffer's memory (core/memory.hpp), where every process is a fiber of this one: all map a segment at the same
-// address, which the model knows. For core/process_word.hpp, each store is a process.
+// A buffer's memory (core/base/memory.hpp), where every process is a fiber of this one: all map a segment at the same
+// address, which the model knows. For core/protocol/process_word.hpp, each store is a process.
 #include "../../cpprb_impl/core/base/memory.hpp"
 
 #include <cstdlib>
