@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -144,8 +144,7 @@ class Layout:
         return layout
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """A layout, and what else follows from the constructor's arguments."""
 
     layout: Layout

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from cpprb_impl.layout.fields import flag, integer
 from cpprb_impl.layout.siblings import ignore_siblings
@@ -102,8 +101,7 @@ def _one_of(known: Sequence[str]) -> Callable[[str, Any], str]:
     return check
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """An option of a constructor. `check` returns a value as a layout stores it, or raises an error that names it."""
 
     default: Any = None
