@@ -33,7 +33,6 @@ import numpy as np
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.archive.json_object import JsonObject
 from cpprb_impl.archive.npz import ABOUT, ArrayReader, ArrayWriter, StoredArray
-from cpprb_impl.contents import from_cpprb
 from cpprb_impl.contents.columns import fitting, plain, read_columns, write_columns
 from cpprb_impl.contents.state import (
     NUMBERS,
@@ -174,6 +173,8 @@ def _read_waiting(buffer: BufferBase, own: dict[str, np.ndarray]) -> dict[str, n
 
 
 def _read_cpprb(buffer: BufferBase, reader: ArrayReader) -> Contents:
+    from cpprb_impl.contents import from_cpprb  # imported late: few programs have such files
+
     kinds = kinds_of(buffer)
     # The largest size of a member. A cache repeats each value and adds a header to it.
     a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
