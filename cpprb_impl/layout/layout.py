@@ -29,7 +29,7 @@ from cpprb_impl.layout.fields import (
     without_objects,
 )
 from cpprb_impl.layout.nstep import read_options
-from cpprb_impl.layout.options import ALWAYS, APART, OF_PRIORITIES, OPTIONS, stored
+from cpprb_impl.layout.options import ALWAYS, APART, OF_PRIORITIES, OPTIONS, checked, stored
 
 #: Options that the layout of a shared buffer may contain.
 IN_SHARED = OPTIONS.keys() - APART - {"compress"}
@@ -134,9 +134,7 @@ class Layout:
         wanted = ALWAYS if prioritized else ALWAYS - {*OF_PRIORITIES}
         if not wanted <= options.keys() <= (IN_SHARED if prioritized else IN_SHARED - {*OF_PRIORITIES}):
             raise ValueError(wrong)
-        checks = {name: OPTIONS[name].check for name in options}
-        checked = {name: check(name, options[name]) if (check := checks[name]) else options[name] for name in options}
-        if stored(checked) != options:
+        if stored(checked(options)) != options:
             raise ValueError(wrong)
         layout = cls(about.integer("size", least=1), fields, options, prioritized, nstep)
         if layout.text() != text:

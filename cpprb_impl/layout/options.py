@@ -167,8 +167,12 @@ def read(of: str, takes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[st
     Warns of options that only other classes have; raises TypeError for a name that no class has.
     """
     ignore_siblings(of, [name for name in given if name not in takes])
-    found = {**takes, **{name: value for name, value in given.items() if name in takes}}
-    return {name: check(name, value) if (check := OPTIONS[name].check) else value for name, value in found.items()}
+    return checked({**takes, **{name: value for name, value in given.items() if name in takes}})
+
+
+def checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as a layout stores them, as far as that depends on no field. Raises errors that name an option."""
+    return {name: check(name, value) if (check := OPTIONS[name].check) else value for name, value in options.items()}
 
 
 def stored(options: Mapping[str, Any]) -> dict[str, Any]:
