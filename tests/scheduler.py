@@ -8,17 +8,6 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.order import Units
 
 
-class Places(list[str]):
-    """Tests, whose places are looked up in no time."""
-
-    def __init__(self, tests: list[str]) -> None:
-        super().__init__(tests)
-        self._place = {test: place for place, test in enumerate(tests)}
-
-    def index(self, test: str) -> int:
-        return self._place[test]
-
-
 class LongestFirst(LoadScopeScheduling):
     """Hands out whole units in the order of their first tests, into which the workers have sorted them."""
 
@@ -30,9 +19,6 @@ class LongestFirst(LoadScopeScheduling):
     def _split_scope(self, test: str) -> str:
         return self._units.of(test)
 
-    def add_node_collection(self, node: object, collection: list[str]) -> None:
-        super().add_node_collection(node, Places(collection))
-
     def mark_test_complete(self, node: object, item_index: int, duration: float = 0) -> None:
         """Forget the test, and the unit with its last one: the base class counts those that remain each time."""
         test = self.registered_collections[node][item_index]
@@ -43,12 +29,13 @@ class LongestFirst(LoadScopeScheduling):
         self._reschedule(node)
 
     def remove_node(self, node: object) -> str | None:
-        """Return the test in which this worker ended, which must not end another one: do not run it again."""
-        unit, running = next(
-            ((unit, test) for unit in self.assigned_work[node].values() for test in unit), (None, None)
-        )
-        if unit is None:
+        """Return the test that crashed this worker, which is not run again."""
+        work = self.assigned_work[node]
+        scope, running = next(((scope, test) for scope, unit in work.items() for test in unit), (None, None))
+        if scope is None:
             return super().remove_node(node)
-        del unit[running]
+        del work[scope][running]
+        if not work[scope]:
+            del work[scope]
         super().remove_node(node)
         return running

@@ -64,14 +64,15 @@ DYING = """\
 import os, pytest
 @pytest.mark.parametrize("number", range(6))
 def test_it(number):
-    if number == 2:
+    if number == DIES_AT:
         os._exit(1)
 """
 
 
-def test_a_test_that_ends_its_worker_fails_and_all_others_run(tmp_path):
-    (tmp_path / "test_dying.py").write_text(DYING)
-    (tmp_path / "test_other.py").write_text(DYING.replace("2", "9"))
+@pytest.mark.parametrize("dies_at", [2, 5])  # amid its unit, and at the end of it
+def test_a_test_that_ends_its_worker_fails_and_all_others_run(dies_at, tmp_path):
+    (tmp_path / "test_dying.py").write_text(DYING.replace("DIES_AT", str(dies_at)))
+    (tmp_path / "test_other.py").write_text(DYING.replace("DIES_AT", "9"))
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_xdist_make_scheduler\n")
     command = [
         sys.executable,
