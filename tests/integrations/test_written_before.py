@@ -16,6 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from cpprb_impl import sb3
 from tests.cpprb_impl.data.write import Reader
+from tests.cpprb_impl.test_written_before import assert_same
 from tests.integrations.tasks import Rooms
 
 from .data.write import (
@@ -60,16 +61,6 @@ def seen(buffer: Any) -> dict[str, Any]:
         for part, values in array.items() if isinstance(array, dict) else [("", array)]:
             found[f"{name} {part}"] = values if isinstance(values, np.ndarray) else values[steps, environments]
     return found
-
-
-def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert one.keys() == other.keys()
-    for name, value in other.items():
-        assert getattr(one[name], "dtype", None) == getattr(value, "dtype", None), name
-        if name == "weights":  # powers, whose last bits differ between C libraries
-            np.testing.assert_allclose(one[name], value, rtol=1e-5, err_msg=name)
-        else:
-            np.testing.assert_array_equal(one[name], value, err_msg=name)
 
 
 def drawn(buffer: Any) -> dict[str, Any]:
