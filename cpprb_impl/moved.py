@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, cast
 
 MOVED = {
-    "autoreset": "buffers.autoreset",
+    "autoreset": "ring.autoreset",
     "copies": "buffers.copying",
     "description": "layout.layout",
     "environments": "layout.spaces",

@@ -74,7 +74,7 @@ inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, B
                     rows.largest};
   PythonWaiting waiting(call);
   const std::uint64_t slot = call.store().add(all, waiting);
-  ring.episode_rows += rows.count;
+  ring.streams.episode_rows += rows.count;
   return PyLong_FromUnsignedLongLong(slot);
 }
 
@@ -87,22 +87,13 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   return store_rows(self, ring, rows, in);
 }
 
-PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                           const std::vector<npy_int64>* environments) {
   Ring& ring = ring_of(self);
   BorrowedAddScratch in(ring.add_scratch);
-  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, ring.environments, *in);
-  look_at_order(ring, *in, rows.count);
-  PyObject* slot = store_rows(self, ring, rows, in);
-  keep_order(ring);
-  return slot;
-}
-
-PyObject* add_rows_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
-                      PyObject* names) {
-  Ring& ring = ring_of(self);
-  BorrowedAddScratch in(ring.add_scratch);
-  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, 0, names, 1, *in);
-  check_environments(ring, environments, rows.count);
+  const std::size_t in_turn = environments == nullptr ? ring.environments : 1;
+  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, in_turn, *in);
+  if (environments != nullptr) check_environments(ring, *environments, rows.count);
   look_at_order(ring, *in, rows.count, environments);
   PyObject* slot = store_rows(self, ring, rows, in);
   keep_order(ring);

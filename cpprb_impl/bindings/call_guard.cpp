@@ -64,7 +64,7 @@ Ring::Ring(RingOptions options, std::unique_ptr<Store> its_store, std::unique_pt
       maker(process),
       random(options.seed ? *options.seed : entropy()),
       keywords(options.prioritized),
-      nstep(std::move(options.nstep)),
+      streams(std::move(options.nstep)),
       adds_directly(!add_through_python) {}
 
 void Ring::release_store() {
@@ -124,10 +124,7 @@ void notice_fork(Ring& ring) {
   ring.copying = false;
   ring.end_of_copy.~mutex();
   new (&ring.end_of_copy) std::mutex;
-  if (ring.nstep != nullptr) {
-    ring.nstep->taken = false;
-    if (ring.is_shared) ring.nstep->window.clear();
-  }
+  ring.streams.begin_in_child(ring.is_shared);
   if (ring.store) ring.store->forked();
   ring.process = process_number();  // last, so that a failure above is retried
 }

@@ -39,7 +39,7 @@ auto with_warnings(Ring& ring, Use use) {
 // Stores the transitions that were made of the oldest `count` steps, and removes those steps. Returns the first one's
 // slot.
 std::uint64_t store_oldest(Ring& ring, NstepWindow& window, std::size_t count, Waiting& waiting) {
-  Nstep& nstep = *ring.nstep;
+  Nstep& nstep = *ring.streams.nstep;
   const char* const* data = window.made();
   NewRows rows{data, count, nullptr, 0, 0};
   if (ring.prioritized) {
@@ -56,7 +56,7 @@ std::uint64_t store_oldest(Ring& ring, NstepWindow& window, std::size_t count, W
   }
   const std::uint64_t slot = ring.store->add(rows, waiting);
   window.drop(count);
-  ring.episode_rows += count;
+  ring.streams.episode_rows += count;
   return slot;
 }
 
@@ -89,7 +89,7 @@ void append_one(NstepWindow& window, const std::vector<const char*>& values, std
 // Appends each step to the window of its environment, and stores the transitions that this completes. Returns the
 // first one's slot, or none. If a store fails, the steps whose environments come later are not appended.
 std::optional<std::uint64_t> add_divided(Ring& ring, const std::vector<npy_int64>& environments, Waiting& waiting) {
-  Nstep& nstep = *ring.nstep;
+  Nstep& nstep = *ring.streams.nstep;
   std::vector<std::size_t> added(ring.environments);
   for (std::size_t i = 0; i < environments.size(); ++i) {
     const auto environment = static_cast<std::size_t>(environments[i]);
@@ -127,6 +127,11 @@ std::size_t Nstep::waiting() const {
   return steps;
 }
 
+void Nstep::clear() {
+  window.clear();
+  for (auto& each : windows) each.clear();
+}
+
 void Nstep::divide(std::size_t environments) {
   if (!windows.empty()) return;
   std::vector<NstepWindow> all;
@@ -151,7 +156,7 @@ Nstep::Guard::Guard(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
 }
 
 PyObject* waiting_steps(const Ring& ring) {
-  const Nstep& nstep = *ring.nstep;
+  const Nstep& nstep = *ring.streams.nstep;
   // Created first: allocating a dict, unlike an array, may run the garbage collector, and so code that adds steps.
   Ref steps(checked(PyDict_New()));
   const auto column = [&](std::size_t c, PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape) {
@@ -175,18 +180,25 @@ PyObject* waiting_steps(const Ring& ring) {
         dtype(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_DOUBLE)));
     column(ring.fields.size(), name.get(), reinterpret_cast<PyArray_Descr*>(dtype.get()), {});
   }
+  if (nstep.windows.empty()) return steps.give();
+  auto count = static_cast<npy_intp>(nstep.waiting());
+  const Ref environments(checked(PyArray_SimpleNew(1, &count, NPY_INT64)));
+  auto* to = static_cast<npy_int64*>(PyArray_DATA(environments.array()));
+  for (std::size_t e = 0; e < nstep.windows.size(); ++e)
+    to = std::fill_n(to, nstep.windows[e].waiting(), static_cast<npy_int64>(e));
+  if (PyDict_SetItemString(steps.get(), "env_ids", environments.get()) < 0) throw PythonError();
   return steps.give();
 }
 
 PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     const std::vector<npy_int64>* environments) {
   Ring& ring = ring_of(self);
-  Nstep& nstep = *ring.nstep;
+  Nstep& nstep = *ring.streams.nstep;
   BorrowedAddScratch in(ring.add_scratch);
   const std::size_t in_turn = environments == nullptr ? ring.environments : 1;
   const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, in_turn, *in);
   if (environments != nullptr) check_environments(ring, *environments, rows.count);
-  look_at_order(ring, *in, rows.count, environments != nullptr ? *environments : std::vector<npy_int64>());
+  look_at_order(ring, *in, rows.count, environments);
   read_priorities(ring, rows, *in);
   return with_warnings(ring, [&] {
     CallGuard call(self);
@@ -220,40 +232,22 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   });
 }
 
-PyObject* waiting_environments(const Ring& ring) {
-  if (ring.nstep == nullptr || ring.nstep->windows.empty()) Py_RETURN_NONE;
-  auto steps = static_cast<npy_intp>(ring.nstep->waiting());
-  Ref array(checked(PyArray_SimpleNew(1, &steps, NPY_INT64)));
-  auto* to = static_cast<npy_int64*>(PyArray_DATA(array.array()));
-  for (std::size_t e = 0; e < ring.nstep->windows.size(); ++e)
-    to = std::fill_n(to, ring.nstep->windows[e].waiting(), static_cast<npy_int64>(e));
-  return array.give();
-}
-
 void flush_steps(PyObject* self) {
-  if (ring_of(self).nstep->waiting() == 0) return;
+  if (ring_of(self).streams.nstep->waiting() == 0) return;
   with_warnings(ring_of(self), [self] {
     CallGuard call(self);
     Ring& ring = call.ring();
     check_files(ring);
     PythonWaiting waiting(call);
-    const Nstep::Guard guard(*ring.nstep, waiting);
+    const Nstep::Guard guard(*ring.streams.nstep, waiting);
     const auto each = [&ring](auto use) {
-      if (ring.nstep->window.waiting() != 0) use(ring.nstep->window);
-      for (auto& window : ring.nstep->windows)
+      if (ring.streams.nstep->window.waiting() != 0) use(ring.streams.nstep->window);
+      for (auto& window : ring.streams.nstep->windows)
         if (window.waiting() != 0) use(window);
     };
     each([&](NstepWindow& window) { make_oldest(ring, window, window.waiting()); });
     each([&](NstepWindow& window) { store_oldest(ring, window, window.waiting(), waiting); });
   });
-}
-
-void clear_steps(PyObject* self) {
-  CallGuard call(self);
-  PythonWaiting waiting(call);
-  const Nstep::Guard guard(*call.ring().nstep, waiting);
-  call.ring().nstep->window.clear();
-  for (auto& each : call.ring().nstep->windows) each.clear();
 }
 
 }  // namespace rb

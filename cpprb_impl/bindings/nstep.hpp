@@ -25,6 +25,7 @@ struct Nstep {
   // A window for each environment, from the first add() on that had steps of only some; `window` is then empty.
   std::vector<NstepWindow> windows;
   std::size_t waiting() const;
+  void clear();
   // Moves the pending steps to a window for each environment.
   void divide(std::size_t environments);
   std::vector<const char*> values;  // of the steps being added, by column of the window
@@ -52,16 +53,11 @@ std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& 
 // floating-point number.
 std::string mask_of(const Field& field);
 
-// Returns the pending steps: a dict of new arrays (steps, *shape), with "priorities" if prioritized.
-PyObject* waiting_steps(const Ring& ring);
-
-// add(), on_episode_end() and clear() of a ring with a window. The steps are those of all environments in turn, unless
+// The parts of streams.hpp for a ring with a window. The steps are those of all environments in turn, unless
 // `environments` has one for each step.
 PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     const std::vector<npy_int64>* environments = nullptr);
-// The environment of each pending step, int64 (steps,), if each has a window of its own; None otherwise.
-PyObject* waiting_environments(const Ring& ring);
 void flush_steps(PyObject* self);
-void clear_steps(PyObject* self);
+PyObject* waiting_steps(const Ring& ring);
 
 }  // namespace rb

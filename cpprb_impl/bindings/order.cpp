@@ -11,7 +11,7 @@ namespace rb {
 namespace {
 
 void end_watch(Ring& ring) {
-  ring.order.reset();
+  ring.streams.order.reset();
   ring.adds_directly = !ring.add_through_python;
 }
 
@@ -21,7 +21,7 @@ PyObject* watch_order(PyObject* self, PyObject* args) {
     int starts;
     if (!PyArg_ParseTuple(args, "OOOUUp", &now, &following, &ends, &option, &harm, &starts)) throw PythonError();
     Ring& ring = ring_of(self);
-    const std::vector<Field>& fields = ring.nstep ? ring.nstep->fields : ring.fields;
+    const std::vector<Field>& fields = ring.streams.nstep ? ring.streams.nstep->fields : ring.fields;
     std::vector<OrderWatch::Pair> pairs;
     const auto found = find_fields(fields, now, "now"), next = find_fields(fields, following, "following");
     for (std::size_t p = 0; p < std::min(found.size(), next.size()); ++p)
@@ -30,7 +30,7 @@ PyObject* watch_order(PyObject* self, PyObject* args) {
     for (const auto f : find_fields(fields, ends, "ends")) of_episodes.push_back({f, mask_of(fields[f])});
     const bool order = PyUnicode_GET_LENGTH(option) != 0;
     // In braces, since clang before version 16 has no parentheses for an aggregate.
-    ring.order = std::make_unique<Order>(
+    ring.streams.order = std::make_unique<Order>(
         Order{OrderWatch(std::move(pairs), std::move(of_episodes), ring.environments, order, starts != 0),
               Ref::borrow(option), Ref::borrow(harm)});
     ring.adds_directly = false;
@@ -39,7 +39,7 @@ PyObject* watch_order(PyObject* self, PyObject* args) {
 }
 
 PyObject* watches_order(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyBool_FromLong(ring_of(self).order != nullptr); });
+  return guarded<PyObject*>(nullptr, [&] { return PyBool_FromLong(ring_of(self).streams.order != nullptr); });
 }
 
 PyMethodDef methods[] = {
@@ -56,23 +56,23 @@ PyMethodDef methods[] = {
 }  // namespace
 
 void look_at_order(const Ring& ring, const AddScratch& in, std::size_t count,
-                   const std::vector<npy_int64>& environments) {
-  if (!ring.order) return;
-  const OrderWatch::Finding found = ring.order->watch.look(in.data.data(), count, environments);
+                   const std::vector<npy_int64>* environments) {
+  if (!ring.streams.order) return;
+  const OrderWatch::Finding found = ring.streams.order->watch.look(in.data.data(), count, environments);
   if (found != OrderWatch::Finding::nothing) throw OrderFound(found);
 }
 
 void keep_order(Ring& ring) {
-  if (!ring.order) return;
-  ring.order->watch.keep();
-  if (ring.order->watch.is_over()) end_watch(ring);
+  if (!ring.streams.order) return;
+  ring.streams.order->watch.keep();
+  if (ring.streams.order->watch.is_over()) end_watch(ring);
 }
 
 void warn_of_order(Ring& ring, OrderWatch::Finding found) {
-  if (!ring.order) return;  // another thread came first
-  const Ref option = Ref::borrow(ring.order->option.get()), harm = Ref::borrow(ring.order->harm.get());
-  ring.order->watch.stop(found);
-  if (ring.order->watch.is_over()) end_watch(ring);
+  if (!ring.streams.order) return;  // another thread came first
+  const Ref option = Ref::borrow(ring.streams.order->option.get()), harm = Ref::borrow(ring.streams.order->harm.get());
+  ring.streams.order->watch.stop(found);
+  if (ring.streams.order->watch.is_over()) end_watch(ring);
   const int status =
       found == OrderWatch::Finding::no_order
           ? warn_caller(

@@ -25,9 +25,10 @@ struct OrderFound : std::exception {
   OrderWatch::Finding finding;
 };
 
-// Looks at the rows of one call of add(), if the ring is watched; throws OrderFound.
+// Looks at the rows of one call of add(), if the ring is watched; throws OrderFound. `environments` has one for each
+// row, or is null.
 void look_at_order(const Ring& ring, const AddScratch& in, std::size_t count,
-                   const std::vector<npy_int64>& environments = {});
+                   const std::vector<npy_int64>* environments);
 // Keeps what was seen, since the rows are stored.
 void keep_order(Ring& ring);
 

@@ -38,11 +38,9 @@ PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     const char* through = "_add_through";
     try {
       if (ring.adds_directly) [[likely]]
-        return ring.nstep ? add_steps(self, args, nargs, names) : add_rows(self, args, nargs, names, ring.environments);
-      if (!ring.add_through_python)
-        return watched(ring, [&] {
-          return ring.nstep ? add_steps(self, args, nargs, names) : add_watched_rows(self, args, nargs, names);
-        });
+        return ring.streams.nstep ? add_steps(self, args, nargs, names)
+                                  : add_rows(self, args, nargs, names, ring.environments);
+      if (!ring.add_through_python) return add_watched(self, args, nargs, names);
     } catch (const EnvironmentsGiven&) {
       through = "_add_some";
     }
@@ -59,16 +57,8 @@ PyObject* ring_add_of(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     const Ref given = as_indexes(args[0]);
     const auto* from = static_cast<const npy_int64*>(PyArray_DATA(given.array()));
     const std::vector<npy_int64> environments(from, from + PyArray_SIZE(given.array()));
-    Ring& ring = ring_of(self);
-    return watched(ring, [&] {
-      return ring.nstep ? add_steps(self, args + 1, 0, names, &environments)
-                        : add_rows_of(self, environments, args + 1, names);
-    });
+    return add_watched(self, args + 1, 0, names, &environments);
   });
-}
-
-PyObject* ring_get_waiting_environments(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return waiting_environments(ring_of(self)); });
 }
 
 PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
@@ -189,39 +179,32 @@ PyObject* ring_clear(PyObject* self, PyObject*) {
       PythonWaiting waiting(call);
       LearnerGuard guard(call.store(), waiting);
       call.store().clear();
-      call.ring().episode_rows = 0;
-      if (call.ring().order) call.ring().order->watch.forget();
     }
-    if (call.ring().nstep)
-      clear_steps(self);  // after the guard is released: the thread that holds the window may wait for it
+    clear_streams(self);  // after the guard is released: a thread that holds a stream's window may wait for it
     Py_RETURN_NONE;
   });
 }
 
 PyObject* ring_on_episode_end(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
-    if (ring_of(self).nstep) flush_steps(self);
-    if (ring_of(self).order) ring_of(self).order->watch.forget();
-    ring_of(self).episode_rows = 0;
+    end_episodes(self);
     Py_RETURN_NONE;
   });
 }
 
 PyObject* ring_is_nstep(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyBool_FromLong(ring_of(self).nstep != nullptr); });
+  return guarded<PyObject*>(nullptr, [&] { return PyBool_FromLong(ring_of(self).streams.nstep != nullptr); });
 }
 
-PyObject* ring_get_waiting(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
-    Ring& ring = ring_of(self);
-    if (ring.nstep == nullptr) Py_RETURN_NONE;
-    notice_fork(ring);
-    return waiting_steps(ring);
-  });
+PyObject* ring_get_pending(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] { return pending_steps(ring_of(self)); });
 }
 
 PyObject* ring_get_current_episode_len(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(ring_of(self).episode_rows); });
+  return guarded<PyObject*>(nullptr, [&] {
+    notice_fork(ring_of(self));
+    return PyLong_FromUnsignedLongLong(ring_of(self).streams.episode_rows);
+  });
 }
 
 PyObject* ring_get_stored_size(PyObject* self, PyObject*) {
@@ -305,13 +288,12 @@ PyMethodDef ring_methods[] = {
      "on_episode_end($self, /)\n--\n\n"
      "End the episode: pending N-step transitions are completed with the steps available."},
     {"is_Nstep", ring_is_nstep, METH_NOARGS, "is_Nstep($self, /)\n--\n\nReturn whether N-step transitions are stored."},
-    {"_get_waiting", ring_get_waiting, METH_NOARGS,
-     "_get_waiting($self, /)\n--\n\n"
-     "Return the pending steps: a dict of new arrays (steps, *shape), including \"priorities\" (NaN where none was\n"
-     "given). Rewards have the dtype in which they are summed. Returns None without N-step transitions."},
-    {"_get_waiting_environments", ring_get_waiting_environments, METH_NOARGS,
-     "_get_waiting_environments($self, /)\n--\n\n"
-     "Return the environment of each pending step, int64 (steps,), or None if those of all come in turn."},
+    {"_get_pending", ring_get_pending, METH_NOARGS,
+     "_get_pending($self, /)\n--\n\n"
+     "Return the steps of N-step transitions that wait for those that follow: a dict of new arrays (steps, *shape),\n"
+     "with \"priorities\" (NaN where none was given) if prioritized, and with \"env_ids\" unless the steps of all\n"
+     "environments come in turn. Rewards have the dtype in which they are summed. It is empty without N-step\n"
+     "transitions."},
     {"get_current_episode_len", ring_get_current_episode_len, METH_NOARGS,
      "get_current_episode_len($self, /)\n--\n\n"
      "Return the number of transitions that this process has added since the last end of an episode."},

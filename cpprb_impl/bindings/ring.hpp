@@ -12,10 +12,9 @@
 #include "../core/store/store.hpp"
 #include "batch.hpp"
 #include "fields.hpp"
-#include "nstep.hpp"
 #include "options.hpp"
-#include "order.hpp"
 #include "python.hpp"
+#include "streams.hpp"
 
 namespace rb {
 
@@ -55,12 +54,10 @@ struct Ring {
   std::uint64_t maker = 0;  // number of the process that created it
   Random random;
 
-  std::uint64_t episode_rows = 0;
   Keywords keywords;
   ChangeWarnings change_warnings;
-  const std::unique_ptr<Nstep> nstep;  // null if each step is a transition
-  std::unique_ptr<Order> order;        // null if it is not watched
-  bool adds_directly;                  // whether add() neither is watched nor goes through Python
+  Streams streams;
+  bool adds_directly;  // whether add() neither is watched nor goes through Python
   AddScratch add_scratch;
   RecentBatches recent;
   Drawn drawn;
@@ -154,8 +151,8 @@ class PythonWaiting final : public Waiting {
 
 Ring& ring_of(PyObject* self);
 
-// In the first call after a fork: the child has no other threads, draws its own random numbers, and has no pending
-// steps in a shared ring. Throws std::bad_alloc or std::system_error; the next call then tries again.
+// In the first call after a fork: the child has no other threads, and draws its own random numbers. Throws
+// std::bad_alloc or std::system_error; the next call then tries again.
 void notice_fork(Ring& ring);
 
 // Parses the batch size passed by a caller; raises TypeError, ValueError.
@@ -191,11 +188,9 @@ void check_files(const Ring& ring);
 
 // Stores the rows of one call of add() without further processing; returns the first row's slot.
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments);
-// The same while the order of rows is watched; throws OrderFound.
-PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
-// The same for rows of some environments.
-PyObject* add_rows_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
-                      PyObject* names);
+// The same if the order of rows is watched, or for rows of some environments; throws OrderFound.
+PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                           const std::vector<npy_int64>* environments);
 
 extern PyTypeObject RingType;
 extern PyTypeObject PrioritizedRingType;

@@ -117,7 +117,7 @@ PyObject* begin_at(PyObject* self, PyObject* slot) {
       raise(PyExc_IndexError, "slot %llu is beyond the capacity %llu", static_cast<unsigned long long>(first),
             static_cast<unsigned long long>(call.store().capacity()));
     call.store().clear_to(first);
-    call.ring().episode_rows = 0;
+    call.ring().streams.episode_rows = 0;
     call.store().sampled_at = 0;
     Py_RETURN_NONE;
   });
@@ -143,7 +143,7 @@ PyObject* hold(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
 PyObject* set_episode_len(PyObject* self, PyObject* rows) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t length = unsigned_number(rows, "an episode's length");
-    CallGuard(self).ring().episode_rows = length;
+    CallGuard(self).ring().streams.episode_rows = length;
     Py_RETURN_NONE;
   });
 }

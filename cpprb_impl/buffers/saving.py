@@ -12,7 +12,7 @@ from typing import IO, cast
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.archive.npz import as_value_errors
 from cpprb_impl.contents import file_format
-from cpprb_impl.contents.state import add_columns, restore, set_leaves, waiting_steps
+from cpprb_impl.contents.state import add_columns, restore, set_leaves
 from cpprb_impl.ring.base import BufferBase
 
 File = str | os.PathLike[str] | IO[bytes]
@@ -83,7 +83,7 @@ class SavableBuffer(BufferBase):
             is_empty = self._is_empty()
             try:
                 if contents.position is not None and is_empty:
-                    restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.waiting)
+                    restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.pending)
                     vars(self).update(contents.attributes)
                 else:
                     self._append(contents, 0, contents.rows)
@@ -121,7 +121,7 @@ class SavableBuffer(BufferBase):
 
     def _is_empty(self) -> bool:
         """Return whether the buffer has neither stored nor pending transitions."""
-        steps = waiting_steps(self)
+        steps = self._get_pending()
         return not (self.get_stored_size() or self.get_current_episode_len() or (steps and len(steps["done"])))
 
 

@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.buffers.attaching import attach_errors, description_of
-from cpprb_impl.buffers.autoreset import Autoreset, AutoresetBuffer
+from cpprb_impl.buffers.staged import StagedBuffer
 from cpprb_impl.layout.fields import native_fields, parse_seed
 from cpprb_impl.layout.free_memory import warn_if_too_large
 from cpprb_impl.layout.layout import Layout
@@ -31,6 +31,7 @@ from cpprb_impl.layout.options import EnvDict, SharedOptions, SharedPrioritizedO
 from cpprb_impl.processes.host import Host, check_host, this_host
 from cpprb_impl.processes.manager import try_start
 from cpprb_impl.processes.watchdog import watch
+from cpprb_impl.ring.autoreset import Autoreset
 from cpprb_impl.ring.hooks import IN_SHARED, refuse, refuse_overridden
 from cpprb_impl.ring.order import harm_of, watch_order
 
@@ -47,7 +48,7 @@ def _close_all() -> None:
         buffer.close()
 
 
-class _SharedBuffer(AutoresetBuffer):
+class _SharedBuffer(StagedBuffer):
     """What both MP classes have in common: attaching to the segment, and being passed to other processes."""
 
     def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
@@ -71,11 +72,11 @@ class _SharedBuffer(AutoresetBuffer):
         if segment is None:
             watch()
         options = layout.options
-        if (mode := options.get("autoreset")) is not None:
-            self._autoreset = Autoreset(mode, layout.added, layout.nstep, layout.n_envs)
+        if "autoreset" in options:
+            self._stage = Autoreset(layout)
         super()._make(layout, seed, segment)
         harm = harm_of(layout.nstep, options.get("next_of") or (), options.get("stack_compress") or ())
-        watch_order(self, layout.added, layout.nstep, harm, starts=mode is None and layout.n_envs != 1)
+        watch_order(self, layout.added, layout.nstep, harm, starts=self._stage is None and layout.n_envs != 1)
         _open.add(self)
 
     @classmethod

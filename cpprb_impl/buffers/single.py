@@ -14,24 +14,23 @@ from typing import Any, Unpack
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.buffers.autoreset import Autoreset, AutoresetBuffer
 from cpprb_impl.buffers.copying import CopyableBuffer
+from cpprb_impl.buffers.staged import StagedBuffer
 from cpprb_impl.layout.fields import flag, native_fields, parse_seed
 from cpprb_impl.layout.free_memory import warn_if_too_large
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.layout.options import OF_PRIORITIES, BufferOptions, EnvDict, PrioritizedOptions, known, read, shows
+from cpprb_impl.ring.autoreset import Autoreset
 from cpprb_impl.ring.base import BufferBase
-from cpprb_impl.ring.nstep import NstepWindow
-from cpprb_impl.ring.objects import ObjectColumns
-from cpprb_impl.ring.order import OrderOfObjects, harm_of, watch_order
-from cpprb_impl.ring.row_reader import RowReader
+from cpprb_impl.ring.object_stage import ObjectStage
+from cpprb_impl.ring.order import harm_of, watch_order
 
 OF_SAMPLE = ("weights", "indexes")  # columns that prioritized samples have besides the fields
 BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
 PRIVATE, PRIORITIZED = known(BufferOptions), known(PrioritizedOptions)
 
 
-class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
+class ReplayBuffer(StagedBuffer, CopyableBuffer):
     """Ring of transitions, sampled uniformly with replacement.
 
     Threads may share a buffer. A forked child gets its own copy. If another thread of the parent was inside a call at
@@ -109,61 +108,33 @@ class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
         several environments begins where the one before ended (Gymnasium's NEXT_STEP without `autoreset`).
     """
 
-    # These attributes are used only for fields of Python objects.
-    _window: NstepWindow | None = None
-    _objects: ObjectColumns | None = None
-    _parts = (*AutoresetBuffer._parts, "_window", "_objects", "_order")
-
     @shows(PRIVATE)
     def __init__(self, size: int, env_dict: EnvDict | None = None, **options: Unpack[BufferOptions]) -> None:
         self._build(size, env_dict, PRIVATE, options)
 
     def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-        """Create the native ring and, for fields of Python objects, what reads and stores them."""
+        """Create the native ring and, for fields of Python objects and autoreset, a stage."""
         chosen = read(type(self).__name__, takes, options)
-        is_prioritized = isinstance(self, PrioritizedRing)
         fields = native_fields(env_dict, chosen["default_dtype"])
-        given = Layout.of(size, fields, chosen, prioritized=is_prioritized)
+        given = Layout.of(size, fields, chosen, prioritized=isinstance(self, PrioritizedRing))
         layout = given.layout
         stacked, prefix = layout.options["stack_compress"], layout.options.get("mmap_prefix")
         compressed = "compress" in layout.options
         warn_if_too_large(layout.size, given.stored, stacked, compressed=compressed, prefix=prefix)
-        harm = harm_of(layout.nstep, given.next_of, stacked)
-        mode = layout.options.get("autoreset")
         if "objects" in layout.options:
-            prioritized = {name: chosen[name] for name in OF_PRIORITIES} if is_prioritized else None
-            self._objects = ObjectColumns(given.stored, layout.size)
-            if layout.nstep is None:
-                self._read = RowReader(given.added, prioritized)
-            else:
-                self._window = NstepWindow(layout.nstep, given.added, prioritized)
-            self._order = OrderOfObjects(given.added, layout.nstep, harm)
-        elif mode is not None:
-            self._autoreset = Autoreset(mode, given.added, layout.nstep, layout.n_envs)
+            self._stage = ObjectStage.of(given)
+        elif "autoreset" in layout.options:
+            self._stage = Autoreset(layout)
         self._make(layout, parse_seed(chosen["seed"]))
-        if self._order is None:
-            watch_order(self, given.added, layout.nstep, harm, starts=mode is None and layout.n_envs != 1)
-
-    def _add_through(self, **rows: Any) -> int | None:
-        """Implement `add` for buffers with fields of Python objects, and with autoreset."""
-        if self._autoreset is not None:
-            return super()._add_through(**rows)
-        if self._window is None:
-            assert self._read is not None and self._order is not None
-            columns = self._read(rows)
-            self._order.look(columns)
-            return self._add_read(**columns)
-        return self._window.push(rows, self)
-
-    def _add_read(self, **rows: np.ndarray) -> int:
-        """Store rows that were read by a `RowReader`."""
-        assert self._objects is not None
-        return self._objects.add(rows, self)
+        if "objects" not in layout.options:
+            harm = harm_of(layout.nstep, given.next_of, stacked)
+            starts = self._stage is None and layout.n_envs != 1
+            watch_order(self, given.added, layout.nstep, harm, starts=starts)
 
     def _batch_through(self, batch: dict[str, np.ndarray], indexes: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Return what the caller of a method receives for `batch`, of which a sample has `indexes`."""
         if indexes is None or not self._encodes():
-            return batch if self._objects is None else self._objects.fill(batch)
+            return batch if self._stage is None else self._stage.fill(batch)
         encoded = self._encode_sample(indexes)
         for name in OF_SAMPLE if isinstance(self, PrioritizedRing) else ():
             if name in batch:
@@ -175,32 +146,9 @@ class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
         """Return whether a subclass overrides `_encode_sample`, through which its samples then go."""
         return cls._encode_sample is not BufferBase._encode_sample
 
-    def on_episode_end(self) -> None:
-        """Mark the end of an episode. Pending n-step transitions are completed with the steps that are available."""
-        if self._window is not None:
-            self._window.flush(self)
-        if self._order is not None:
-            self._order.forget()
-        super().on_episode_end()
-
-    def clear(self) -> None:
-        """Remove every transition, including pending n-step transitions.
-
-        With `autoreset`, the next step of an environment whose episode has just ended is still left out: also its first
-        step if the program resets the environments as well.
-        """
-        if self._objects is None:
-            super().clear()
-        else:
-            self._objects.clear(super().clear)
-        if self._window is not None:
-            self._window.clear()
-        if self._order is not None:
-            self._order.forget()
-
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Return whether N-step transitions are stored."""
-        return super().is_Nstep() or self._window is not None
+        return self._layout.nstep is not None
 
 
 class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
@@ -238,11 +186,6 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     @shows(PRIORITIZED)
     def __init__(self, size: int, env_dict: EnvDict | None = None, **options: Unpack[PrioritizedOptions]) -> None:
         self._build(size, env_dict, PRIORITIZED, options)
-
-    def _add_read(self, **rows: np.ndarray) -> int:
-        given = rows["priorities"]
-        rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
-        return super()._add_read(**rows)
 
 
 def create_buffer(

@@ -42,7 +42,6 @@ from cpprb_impl.contents.state import (
     kinds_of,
     position_of,
     row_bytes,
-    waiting_steps,
 )
 from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.nstep import fitting_steps
@@ -63,7 +62,7 @@ class Contents:
     # The state of the saved buffer, and attributes of its class; None if this buffer cannot adopt it.
     position: dict[str, Any] | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
-    waiting: dict[str, np.ndarray] = field(default_factory=dict)  # the pending steps of the saved buffer
+    pending: dict[str, np.ndarray] = field(default_factory=dict)  # the pending steps of the saved buffer
 
 
 def write(buffer: BufferBase, stream: IO[bytes]) -> None:
@@ -77,7 +76,7 @@ def write(buffer: BufferBase, stream: IO[bytes]) -> None:
     with ArrayWriter(stream) as writer:
         with _unchanged(buffer):
             slots, position = HeldSlots(buffer), position_of(buffer)
-            own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
+            own = {f"{WAITING}{name}": column for name, column in buffer._get_pending().items()} | buffer._own_state()
             if len(samples := position.pop("samples", ())):
                 own[SAMPLES] = samples
             columns = write_columns(writer, buffer, slots, kinds)
@@ -157,19 +156,19 @@ def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
             _powers(np.array([contents.max_priority]), *buffer._exponents())
     if about["options"] == _options(buffer):
         contents.position, contents.attributes = state, buffer._read_own_state(own)
-        contents.waiting = _read_waiting(buffer, own)
+        contents.pending = _read_pending(buffer, own)
     return contents
 
 
-def _read_waiting(buffer: BufferBase, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _read_pending(buffer: BufferBase, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     steps = {name.removeprefix(WAITING): column for name, column in own.items() if name.startswith(WAITING)}
-    waiting = fitting_steps(steps, waiting_steps(buffer), buffer._steps())
-    if waiting and isinstance(buffer, PrioritizedRing):
-        given = waiting["priorities"][~np.isnan(waiting["priorities"])]
+    pending = fitting_steps(steps, buffer._get_pending(), buffer._steps())
+    if pending and isinstance(buffer, PrioritizedRing):
+        given = pending["priorities"][~np.isnan(pending["priorities"])]
         if not (np.isfinite(given) & (given >= 0)).all():
             raise ValueError("priorities must be finite and not negative")
         _powers(given, *buffer._exponents())
-    return waiting
+    return pending
 
 
 def _read_cpprb(buffer: BufferBase, reader: ArrayReader) -> Contents:

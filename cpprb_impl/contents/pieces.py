@@ -22,13 +22,13 @@ from cpprb_impl.contents.state import (
     Frames,
     Kinds,
     add_columns,
+    attributes_of,
     kinds_of,
     layout_of,
     position_of,
     rows_per_piece,
     set_position,
     slots_between,
-    waiting_steps,
 )
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.ring.base import BufferBase
@@ -190,7 +190,7 @@ class PickledRows:
             type(buffer),
             buffer.get_stored_size(),
             position_of(buffer),
-            waiting_steps(buffer),
+            buffer._get_pending(),
             *start,
         )
         self._packed: list[bytearray] = []  # of the last piece
@@ -202,8 +202,8 @@ class PickledRows:
 
     def copied(self, parts: dict[str, Any]) -> Filling:
         """Return a new buffer with these rows, and with `parts` as attributes."""
-        kind, stored, position, waiting, recipe, _ = self._start
-        filling = Filling(kind, stored, position, waiting, recipe, parts)
+        kind, stored, position, pending, recipe, _ = self._start
+        filling = Filling(kind, stored, position, pending, recipe, parts)
         for first, end in self._rows.ranges(self._buffer._written):
             filling.rows.add(self._rows.between(first, end), end - first, self._rows.leaves(first, end))
             self.check()
@@ -268,7 +268,7 @@ class Filling:
         kind: type[BufferBase],
         stored: int,
         position: dict[str, Any],
-        waiting: dict[str, np.ndarray],
+        pending: dict[str, np.ndarray],
         recipe: Layout | tuple[Any, ...],
         parts: dict[str, Any],
     ) -> None:
@@ -276,9 +276,9 @@ class Filling:
         buffer: Any = kind.__new__(kind)
         buffer._make(layout)
         self._buffer: BufferBase = buffer
-        vars(self._buffer).update(parts)
+        vars(self._buffer).update(attributes_of(parts, layout))
         self._buffer._begin_at((position["next_index"] - stored) % layout.size)
-        self._position, self._waiting, self.rows = position, waiting, Rows(self._buffer, stored)
+        self._position, self._pending, self.rows = position, pending, Rows(self._buffer, stored)
 
     def __setstate__(self, piece: bytearray | int) -> None:
         if isinstance(piece, int):
@@ -294,5 +294,5 @@ class Filling:
 
     def finish(self) -> BufferBase:
         """Return the buffer, with the state beside its rows."""
-        set_position(self._buffer, self._position, self._waiting)
+        set_position(self._buffer, self._position, self._pending)
         return self._buffer

@@ -12,8 +12,9 @@ from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.archive.npz import StoredArray
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.layout.options import OPTIONS, stored
+from cpprb_impl.ring.autoreset import Autoreset
+from cpprb_impl.ring.object_stage import ObjectStage
 
-ENV_IDS = "env_ids"  # of pending steps, if those of all environments do not come in turn
 PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
 NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
 
@@ -85,18 +86,12 @@ def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
         raise RuntimeError("another process added transitions while these were loaded")
 
 
-def waiting_steps(buffer: Ring) -> dict[str, np.ndarray]:
-    """Return the pending steps of n-step transitions, as `Ring._get_waiting` does; an empty dict without n-step."""
-    steps, environments = buffer._get_waiting() or {}, buffer._get_waiting_environments()
-    return steps if environments is None else {**steps, ENV_IDS: environments}
-
-
-def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
-    """Restore the pending `steps`, as returned by `waiting_steps`, in a buffer that has none."""
-    environments = steps.get(ENV_IDS)
+def add_pending(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
+    """Restore the pending `steps`, as returned by `Ring._get_pending`, in a buffer that has none."""
+    environments = steps.get("env_ids")
     rows = buffer.n_envs if environments is None else 1
     for at in range(0, len(steps["done"]) if steps else 0, rows):
-        step = {name: column[at : at + rows] for name, column in steps.items() if name != ENV_IDS}
+        step = {name: column[at : at + rows] for name, column in steps.items() if name != "env_ids"}
         if isinstance(buffer, PrioritizedRing) and np.isnan(step["priorities"]).all():
             del step["priorities"]
         if environments is None:
@@ -176,11 +171,11 @@ def restore(
     columns: Columns,
     rows: int,
     leaves: Leaves | None,
-    waiting: Mapping[str, np.ndarray],
+    pending: Mapping[str, np.ndarray],
 ) -> None:
     """Fill an empty buffer with `rows` transitions, oldest first in `columns`, and the state `position`.
 
-    `waiting` are the pending steps of n-step transitions.
+    `pending` are the steps of n-step transitions that wait for those that follow.
 
     The arguments must have been checked: a call that fails leaves the buffer partially restored.
     """
@@ -193,10 +188,10 @@ def restore(
     add_columns(buffer, columns, 0, rows)
     if leaves is not None:
         set_leaves(buffer, leaves, 0, rows)
-    set_position(buffer, position, waiting)
+    set_position(buffer, position, pending)
 
 
-def set_position(buffer: Ring, position: dict[str, Any], waiting: Mapping[str, np.ndarray]) -> None:
+def set_position(buffer: Ring, position: dict[str, Any], pending: Mapping[str, np.ndarray]) -> None:
     """Restore the state that `position_of` returned, and pending steps, in a buffer whose rows are restored."""
     if isinstance(buffer, PrioritizedRing) and "max_priority" in position:
         buffer._set_max_priority(position["max_priority"])
@@ -204,7 +199,7 @@ def set_position(buffer: Ring, position: dict[str, Any], waiting: Mapping[str, n
     buffer._set_samples(position.get("samples", ()))  # which old pickles and files do not have
     buffer._set_episode_len(position["episode_len"])
     buffer._set_random(position["random"])
-    add_waiting(buffer, waiting)
+    add_pending(buffer, pending)
 
 
 def layout_of(kind: type, recipe: Layout | tuple[Any, ...], parts: Mapping[str, Any]) -> Layout:
@@ -224,11 +219,23 @@ def layout_of(kind: type, recipe: Layout | tuple[Any, ...], parts: Mapping[str, 
     return Layout(capacity, fields, options, issubclass(kind, PrioritizedRing), nstep)
 
 
+def attributes_of(parts: dict[str, Any], layout: Layout) -> dict[str, Any]:
+    """Return the attributes of a copy. In pickles of version 0.1, those of a stage are the buffer's own."""
+    if "_stage" in parts or not parts:
+        return parts
+    if (columns := parts.get("_objects")) is None:
+        return {"_stage": Autoreset(layout).at({"over": parts["_autoreset"].over})}
+    window = parts.get("_window")
+    reader = parts["_read"] if window is None else window.reader
+    return {"_stage": ObjectStage(columns, reader, window, parts["_order"])}
+
+
 def _revive(kind: Any, recipe: tuple[Any, ...], held: tuple[Any, ...], parts: dict[str, Any]) -> Any:
     """Return a buffer from a pickle that was written before buffers were pickled in pieces."""
     buffer = kind.__new__(kind)
-    buffer._make(layout_of(kind, recipe, parts))
-    vars(buffer).update(parts)
+    layout = layout_of(kind, recipe, parts)
+    buffer._make(layout)
+    vars(buffer).update(attributes_of(parts, layout))
     restore(buffer, *held)
     buffer._reseed(None)  # it does not say whether it was written by this process
     return buffer

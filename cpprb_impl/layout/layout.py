@@ -106,6 +106,11 @@ class Layout:
         return int(self.options.get("n_envs", 1))
 
     @property
+    def exponents(self) -> dict[str, float] | None:
+        """The options alpha and eps; None without priorities."""
+        return {name: self.options[name] for name in ("alpha", "eps")} if self.prioritized else None
+
+    @property
     def steps(self) -> dict[str, Any] | None:
         """The n-step options. Pending steps of several environments come in turn, so their number is part of them."""
         return self.nstep if self.nstep is None or self.n_envs == 1 else {**self.nstep, "n_envs": self.n_envs}

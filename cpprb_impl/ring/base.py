@@ -12,7 +12,6 @@ from cpprb_impl._native import Ring
 from cpprb_impl.layout.fields import parse_seed
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.ring.hooks import FIXED, check_assigned, refuse_overridden
-from cpprb_impl.ring.order import OrderOfObjects
 from cpprb_impl.ring.some_environments import chosen_rows
 
 
@@ -25,7 +24,6 @@ class BufferBase(Ring):
     _parts: tuple[str, ...] = ()
     _layout: Layout  # not pickled with the attributes either
     _written: int = 0  # the rows in the slots before this one may have data that copies keep, although not stored
-    _order: OrderOfObjects | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in FIXED:
@@ -95,10 +93,6 @@ class BufferBase(Ring):
         """Return alpha and eps of a prioritized buffer."""
         options = self._layout.options
         return options["alpha"], options["eps"]
-
-    def _add_read(self, **rows: np.ndarray) -> int:
-        """Store rows that were read by a `RowReader`."""
-        raise NotImplementedError
 
     def _steps(self) -> Mapping[str, Any] | None:
         """Return the n-step options in JSON form; None without n-step transitions."""

@@ -9,7 +9,7 @@ All other buffers use the window in native code (core/steps/nstep.hpp), which is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from cpprb_impl.layout.fields import NativeField
 from cpprb_impl.processes.fork_safety import ForkSafe
 from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.row_reader import Columns, RowReader
+
+Store = Callable[[Columns, BufferBase], int]  # stores transitions, and returns the index of the first
 
 
 def fitting_steps(
@@ -90,21 +92,23 @@ class NstepWindow(ForkSafe):
         self._rewards = {name: dtypes[name] for name in options["rew"]}
         # Rewards are read and stored in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
-        self._read = RowReader(exact, prioritized)
-        self._steps = self._read.empty()
+        self.reader = RowReader(exact, prioritized)
+        self._steps = self.reader.empty()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_read" in state:  # its name in pickles of version 0.1
+            state["reader"] = state.pop("_read")
+        super().__setstate__(state)
 
     def __len__(self) -> int:
         return len(self._steps["done"])
 
-    def push(self, rows: Mapping[str, Any], buffer: BufferBase) -> int | None:
-        """Append one step, or many along axis 0, and add the transitions that this completes to `buffer`.
+    def push(self, new: Columns, buffer: BufferBase, store: Store) -> int | None:
+        """Append the steps that `reader` read, and store the transitions that this completes in `buffer`.
 
-        Returns the index of the first one, or None if none is complete yet. Raises the exceptions of a buffer's `add`;
-        the window is then unchanged.
+        Returns the index of the first one, or None if none is complete yet. Raises what `store` raises; the window is
+        then unchanged.
         """
-        new = self._read(rows)  # before locking, since reading may run code that adds to this window
-        if buffer._order is not None:
-            buffer._order.look(new)
         with self._lock:
             steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
             count = max(0, len(steps["done"]) - self.size + 1)
@@ -112,25 +116,25 @@ class NstepWindow(ForkSafe):
                 self._steps = steps
                 return None
             rest = {name: column[count:].copy() for name, column in steps.items()}
-            return self._store(self._complete(steps, count), rest, buffer)
+            return self._store(self._complete(steps, count), rest, buffer, store)
 
-    def flush(self, buffer: BufferBase) -> int | None:
-        """Add a transition for each pending step to `buffer`, from the steps available. Returns the same as `push`."""
+    def flush(self, buffer: BufferBase, store: Store) -> int | None:
+        """Store a transition for each pending step, from the steps available. Returns the same as `push`."""
         with self._lock:
             if len(self) == 0:
                 return None
-            return self._store(self._complete(self._steps, len(self)), self._read.empty(), buffer)
+            return self._store(self._complete(self._steps, len(self)), self.reader.empty(), buffer, store)
 
-    def _store(self, transitions: Columns, rest: Columns, buffer: BufferBase) -> int:
+    def _store(self, transitions: Columns, rest: Columns, buffer: BufferBase, store: Store) -> int:
         def keep_rest() -> None:
             self._steps = rest
 
-        return self._add_then(buffer, lambda: buffer._add_read(**transitions), keep_rest)
+        return self._add_then(buffer, lambda: store(transitions, buffer), keep_rest)
 
     def clear(self) -> None:
         """Remove the pending steps."""
         with self._lock:
-            self._steps = self._read.empty()
+            self._steps = self.reader.empty()
 
     def _complete(self, steps: Columns, count: int) -> Columns:
         """Return the n-step transitions that begin with the first `count` of `steps`."""

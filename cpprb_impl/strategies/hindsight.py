@@ -24,6 +24,7 @@ from cpprb_impl.layout.fields import (
 )
 from cpprb_impl.layout.options import EnvDict
 from cpprb_impl.ring.hooks import check_option
+from cpprb_impl.ring.object_stage import ObjectStage
 from cpprb_impl.ring.order import HINDSIGHT, OrderOfObjects, watch_order
 from cpprb_impl.ring.own_random import OwnRandom
 from cpprb_impl.ring.row_reader import RowReader
@@ -165,10 +166,10 @@ class HindsightReplayBuffer(OwnRandom):
         kind = PrioritizedReplayBuffer if self.prioritized else ReplayBuffer
         self.rb = kind(size, {**env_dict, "rew": {}, "goal": goal}, seed=seed, **options)
         pairs = [(state, next_state)]
-        if self.rb._order is None:
-            watch_order(self.rb, fields, None, HINDSIGHT, starts=False, pairs=pairs)
+        if isinstance(self.rb._stage, ObjectStage):
+            self.rb._stage.order = OrderOfObjects(fields, None, HINDSIGHT, pairs)
         else:
-            self.rb._order = OrderOfObjects(fields, None, HINDSIGHT, pairs)
+            watch_order(self.rb, fields, None, HINDSIGHT, starts=False, pairs=pairs)
         self._read = RowReader(fields)
         self._read_made = {field[0]: RowReader([field]) for field in made}
         self._episode: list[dict[str, np.ndarray]] = []  # the rows of each call of add

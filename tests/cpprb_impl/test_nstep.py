@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.contents.state import add_waiting
+from cpprb_impl.contents.state import add_pending
 from cpprb_impl.layout.fields import native_fields
 from cpprb_impl.layout.nstep import read_options
 from cpprb_impl.ring.nstep import fitting_steps
@@ -227,24 +227,24 @@ def test_pending_steps_can_be_exported_and_restored(priorities):
     for i, done in enumerate([0, 1, 0]):
         given = {"priorities": priorities[i]} if priorities and priorities[i] == priorities[i] else {}
         buffer.add(**steps([done], i), **given)
-    waiting = buffer._get_waiting()
+    waiting = buffer._get_pending()
     assert waiting["tag"].ravel().tolist() == [0, 1, 2] and waiting["rew"].dtype == np.float64
     if priorities:
         assert np.array_equal(waiting["priorities"], priorities, equal_nan=True)
-    add_waiting(other, waiting)
+    add_pending(other, waiting)
     waiting["rew"][:] = 99  # they are copies
-    assert all(np.array_equal(c, buffer._get_waiting()[n], equal_nan=True) for n, c in other._get_waiting().items())
+    assert all(np.array_equal(c, buffer._get_pending()[n], equal_nan=True) for n, c in other._get_pending().items())
     for each in (buffer, other):
         each.on_episode_end()
-        assert len(each._get_waiting()["tag"]) == 0
+        assert len(each._get_pending()["tag"]) == 0
     theirs, ours = buffer.get_all_transitions(), other.get_all_transitions()
     assert all(np.array_equal(theirs[name], ours[name]) for name in theirs)
 
 
 def test_without_n_step_no_step_is_pending():
     buffer = ReplayBuffer(9, FIELDS)
-    assert buffer._get_waiting() is None
-    add_waiting(buffer, {})
+    assert buffer._get_pending() == {}
+    add_pending(buffer, {})
     assert buffer.get_stored_size() == 0
 
 
@@ -260,7 +260,7 @@ def test_without_n_step_no_step_is_pending():
 def test_pending_steps_that_do_not_fit_are_refused(change, error):
     buffer = ReplayBuffer(9, FIELDS, Nstep=nstep(4))
     buffer.add(**steps([0, 0, 0]))
-    waiting, options = buffer._get_waiting(), read_options(nstep(4), native_fields(FIELDS))
+    waiting, options = buffer._get_pending(), read_options(nstep(4), native_fields(FIELDS))
     assert fitting_steps(waiting, waiting, options).keys() == waiting.keys()
     with pytest.raises(error):
         fitting_steps({**waiting, **change}, waiting, options)
@@ -431,7 +431,7 @@ def test_nothing_is_stored_if_the_warning_of_infinite_sums_is_an_error(add, envi
         add(other, rew=4e4, done=0)
     for name, column in other.get_all_transitions().items():
         assert np.array_equal(buffer.get_all_transitions()[name], column), name
-    assert len(buffer._get_waiting()["done"]) == len(other._get_waiting()["done"])
+    assert len(buffer._get_pending()["done"]) == len(other._get_pending()["done"])
 
 
 @pytest.mark.parametrize("objects", [{}, {"info": {"dtype": object}}], ids=["", "beside objects"])
@@ -461,7 +461,7 @@ def test_steps_of_a_refused_batch_are_not_pending():
     with warnings.catch_warnings(), pytest.raises(UserWarning, match="rew"):
         warnings.simplefilter("error")
         buffer.add(rew=[4e4] * 2, done=[0] * 2)
-    assert buffer._get_waiting()["rew"].ravel().tolist() == [1]
+    assert buffer._get_pending()["rew"].ravel().tolist() == [1]
 
 
 @pytest.mark.parametrize("rewards", [[np.inf] * 4, [1, np.inf, 4e4, 4e4], [6e4, -6e4, 6e4, 0], [np.nan, 4e4, 4e4, 1]])

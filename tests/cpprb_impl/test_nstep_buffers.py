@@ -68,13 +68,13 @@ def test_bad_priorities_of_pending_steps_change_nothing(bad, kind):
 def test_a_failed_store_leaves_the_window_unchanged(kind):
     buffer = kind(30, FIELDS, Nstep=nstep(3))
     buffer.add(**steps([0, 0]))
-    before = buffer._get_waiting()
+    before = buffer._get_pending()
     buffer.close()
     with pytest.raises(ValueError, match="closed"):
         buffer.add(**steps([0, 0], 2))
     with pytest.raises(ValueError, match="closed"):
         buffer.on_episode_end()
-    after = buffer._get_waiting()
+    after = buffer._get_pending()
     assert all(np.array_equal(before[name], after[name], equal_nan=True) for name in before)
 
 
@@ -162,7 +162,7 @@ def test_an_add_that_is_interrupted_while_it_waits_leaves_the_window():
             wait_until(lambda: added[0].value > 0)
             give_up = time.monotonic() + 60
             for number in itertools.count():
-                before = buffer._get_waiting()["act"].ravel().tolist()
+                before = buffer._get_pending()["act"].ravel().tolist()
                 kill(processes[0], signal.SIGSTOP)  # it has the lock, more often than not
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.08)
@@ -173,7 +173,7 @@ def test_an_add_that_is_interrupted_while_it_waits_leaves_the_window():
                     interrupted += 1
                     expected = before
                 kill(processes[0], signal.SIGCONT)
-                assert buffer._get_waiting()["act"].ravel().tolist() == expected
+                assert buffer._get_pending()["act"].ravel().tolist() == expected
                 if interrupted == 3 or time.monotonic() > give_up:
                     break
                 time.sleep(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pickle
@@ -103,9 +104,9 @@ def test_a_transition_has_the_priority_of_its_first_step():
     buffers[0].close()
 
 
-def play(buffer, first: int, ends: bool = True) -> None:
+def play(buffer, first: int, ends: bool = True, **env_ids) -> None:
     """Four steps of an episode, none of them done."""
-    buffer.add(**steps([0, 0, 0, 0], first))
+    buffer.add(**steps([0, 0, 0, 0], first), **env_ids)
     if ends:
         buffer.on_episode_end()
 
@@ -130,6 +131,26 @@ def test_each_process_has_its_own_window(kind, method):
     assert found(buffer) == [*transitions_of(0)[:2], *transitions_of(10), *transitions_of(20)]
     buffer.on_episode_end()
     assert found(buffer) == [*transitions_of(0), *transitions_of(10), *transitions_of(20)]
+    buffer.close()
+
+
+@EACH
+def test_a_forked_child_begins_streams_of_its_own(kind):
+    buffer = kind(100, FIELDS, Nstep=nstep(3))
+    play(buffer, 0, ends=False, env_ids=[0] * 4)  # with env_ids, each environment has a window of its own
+    answer_from(multiprocessing.get_context("fork"), play, buffer, 10, False)
+    assert found(buffer) == [*transitions_of(0)[:2], *transitions_of(10)[:2]]
+    assert answer_from(multiprocessing.get_context("fork"), kind.get_current_episode_len, buffer) == 0
+    buffer.close()
+
+
+@EACH
+def test_a_forked_child_leaves_out_no_step_after_an_end_in_its_parent(kind):
+    buffer = kind(100, FIELDS, autoreset="next_step")
+    buffer.add(**steps([1]))
+    answer_from(multiprocessing.get_context("fork"), functools.partial(buffer.add, **steps([0], 10)))
+    assert buffer.get_all_transitions()["tag"].ravel().tolist() == [0, 10]
+    assert buffer.add(**steps([0], 1)) is None
     buffer.close()
 
 

@@ -27,13 +27,14 @@ OrderWatch::OrderWatch(std::vector<Pair> pairs, std::vector<End> ends, std::size
       next_(known_) {}
 
 OrderWatch::Finding OrderWatch::look(const char* const* data, std::size_t count,
-                                     const std::vector<std::int64_t>& environments) {
+                                     const std::vector<std::int64_t>* environments) {
   next_ = known_;
   next_.last.resize(environments_);
   next_.following.resize(times(environments_, pairs_.size()));
   for (std::size_t row = 0; row < count && !next_.is_over(); ++row, --next_.left) {
-    const std::size_t turn = row % environments_;
-    const Finding found = look_at(data, row, environments.empty() ? turn : static_cast<std::size_t>(environments[row]));
+    const std::size_t environment =
+        environments == nullptr ? row % environments_ : static_cast<std::size_t>((*environments)[row]);
+    const Finding found = look_at(data, row, environment);
     if (found != Finding::nothing) return found;
   }
   return Finding::nothing;

@@ -36,8 +36,8 @@ class OrderWatch {
   OrderWatch(std::vector<Pair> pairs, std::vector<End> ends, std::size_t environments, bool order, bool starts);
 
   // Looks at rows that will be stored: data[column] has the contiguous values of `count` rows. If `environments` is not
-  // empty, it names the environment of each. The rows are forgotten unless keep() is called.
-  Finding look(const char* const* data, std::size_t count, const std::vector<std::int64_t>& environments);
+  // null, it names the environment of each. The rows are forgotten unless keep() is called.
+  Finding look(const char* const* data, std::size_t count, const std::vector<std::int64_t>* environments);
   void keep() { std::swap(known_, next_); }
   // No longer looks for what was found.
   void stop(Finding found);
