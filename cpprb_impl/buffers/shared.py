@@ -19,11 +19,11 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import Mapping
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, Unpack
 
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.buffers.attaching import attach_errors, description_of
-from cpprb_impl.buffers.staged import StagedBuffer
+from cpprb_impl.buffers.transformed import TransformedBuffer
 from cpprb_impl.layout.fields import native_fields, parse_seed
 from cpprb_impl.layout.free_memory import warn_if_too_large
 from cpprb_impl.layout.layout import Layout
@@ -31,9 +31,7 @@ from cpprb_impl.layout.options import EnvDict, SharedOptions, SharedPrioritizedO
 from cpprb_impl.processes.host import Host, check_host, this_host
 from cpprb_impl.processes.manager import try_start
 from cpprb_impl.processes.watchdog import watch
-from cpprb_impl.ring.autoreset import Autoreset
 from cpprb_impl.ring.hooks import IN_SHARED, refuse, refuse_overridden
-from cpprb_impl.ring.order import harm_of, watch_order
 
 SHARED = known(SharedOptions)
 SHARED_PRIORITIZED = known(SharedPrioritizedOptions, check_for_update=True)
@@ -48,22 +46,32 @@ def _close_all() -> None:
         buffer.close()
 
 
-class _SharedBuffer(StagedBuffer):
+def layout_of(
+    of: str, takes: Mapping[str, Any], size: int, env_dict: EnvDict | None, options: Mapping[str, Any]
+) -> tuple[Layout, dict[str, Any]]:
+    """Return the layout of a shared buffer, and all options of its constructor.
+
+    `takes` are the options that the class named `of` has, with their defaults.
+    """
+    if "check_for_update" in takes:
+        options = {**options, "check_for_update": True}  # always, as in cpprb
+    chosen = read(of, takes, options)
+    fields = native_fields(env_dict, chosen["default_dtype"])
+    return Layout.of(size, fields, chosen, prioritized="alpha" in takes).layout, chosen
+
+
+class _SharedBuffer(TransformedBuffer):
     """What both MP classes have in common: attaching to the segment, and being passed to other processes."""
 
     def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         """Create a buffer from its constructor's arguments."""
-        if "check_for_update" in takes:
-            options = {**options, "check_for_update": True}  # always, as in cpprb
-        chosen = read(type(self).__name__, takes, options)
-        fields = native_fields(env_dict, chosen["default_dtype"])
+        layout, chosen = layout_of(type(self).__name__, takes, size, env_dict, options)
         try_start(chosen["ctx"])
-        layout = Layout.of(size, fields, chosen, prioritized=isinstance(self, PrioritizedRing)).layout
         if prefix := layout.options.get("mmap_prefix"):
             warn_if_too_large(layout.size, layout.added, {}, prefix=prefix)
         else:
             warn_if_too_large(layout.size, layout.fields, layout.options["stack_compress"], shared=True)
-        self._make(layout, parse_seed(chosen["seed"]))
+        self._begin(layout, parse_seed(chosen["seed"]))
 
     def _make(self, layout: Layout, seed: int | None = None, segment: str | None = None) -> None:
         """Create a segment, or attach to the one named `segment`."""
@@ -71,12 +79,7 @@ class _SharedBuffer(StagedBuffer):
         refuse(type(self), _SharedBuffer, IN_SHARED)
         if segment is None:
             watch()
-        options = layout.options
-        if "autoreset" in options:
-            self._stage = Autoreset(layout)
         super()._make(layout, seed, segment)
-        harm = harm_of(layout.nstep, options.get("next_of") or (), options.get("stack_compress") or ())
-        watch_order(self, layout.added, layout.nstep, harm, starts=self._stage is None and layout.n_envs != 1)
         _open.add(self)
 
     @classmethod
@@ -109,7 +112,7 @@ class _SharedBuffer(StagedBuffer):
             of = "MPPrioritizedReplayBuffer" if layout.prioritized else "MPReplayBuffer"
             raise ValueError(f"shared segment {segment} holds an {of}: attach with that class, not with {cls.__name__}")
         with attach_errors(segment):
-            return _attach(cls, layout, segment, number)
+            return cls._of(layout, number, segment)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _find, (type(self), self._layout, self.segment, this_host()), self.__getstate__()
@@ -121,21 +124,12 @@ class _SharedBuffer(StagedBuffer):
         self.__copy__()
 
 
-Buffer = TypeVar("Buffer", bound=_SharedBuffer)
-
-
-def _attach(kind: type[Buffer], layout: Layout, segment: str, seed: int | None = None) -> Buffer:
-    buffer = kind.__new__(kind)
-    buffer._make(layout, seed, segment)
-    return buffer
-
-
 def _find(kind: type[_SharedBuffer], layout: Layout, segment: str, host: Host) -> _SharedBuffer:
     """Attach to the segment of a pickled buffer."""
     check_host(host)
     if description_of(segment)[1] != layout.text():
         raise RuntimeError(f"shared segment {segment} does not have the layout of the buffer that was pickled")
-    return _attach(kind, layout, segment)
+    return kind._of(layout, segment=segment)
 
 
 class MPReplayBuffer(_SharedBuffer):

@@ -15,22 +15,20 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.buffers.copying import CopyableBuffer
-from cpprb_impl.buffers.staged import StagedBuffer
+from cpprb_impl.buffers.transformed import TransformedBuffer
 from cpprb_impl.layout.fields import flag, native_fields, parse_seed
 from cpprb_impl.layout.free_memory import warn_if_too_large
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.layout.options import OF_PRIORITIES, BufferOptions, EnvDict, PrioritizedOptions, known, read, shows
-from cpprb_impl.ring.autoreset import Autoreset
 from cpprb_impl.ring.base import BufferBase
-from cpprb_impl.ring.object_stage import ObjectStage
-from cpprb_impl.ring.order import harm_of, watch_order
+from cpprb_impl.ring.object_transform import ObjectTransform
 
 OF_SAMPLE = ("weights", "indexes")  # columns that prioritized samples have besides the fields
 BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
 PRIVATE, PRIORITIZED = known(BufferOptions), known(PrioritizedOptions)
 
 
-class ReplayBuffer(StagedBuffer, CopyableBuffer):
+class ReplayBuffer(TransformedBuffer, CopyableBuffer):
     """Ring of transitions, sampled uniformly with replacement.
 
     Threads may share a buffer. A forked child gets its own copy. If another thread of the parent was inside a call at
@@ -113,7 +111,7 @@ class ReplayBuffer(StagedBuffer, CopyableBuffer):
         self._build(size, env_dict, PRIVATE, options)
 
     def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-        """Create the native ring and, for fields of Python objects and autoreset, a stage."""
+        """Create the native ring and, for fields of Python objects and autoreset, a transform."""
         chosen = read(type(self).__name__, takes, options)
         fields = native_fields(env_dict, chosen["default_dtype"])
         given = Layout.of(size, fields, chosen, prioritized=isinstance(self, PrioritizedRing))
@@ -122,19 +120,13 @@ class ReplayBuffer(StagedBuffer, CopyableBuffer):
         compressed = "compress" in layout.options
         warn_if_too_large(layout.size, given.stored, stacked, compressed=compressed, prefix=prefix)
         if "objects" in layout.options:
-            self._stage = ObjectStage.of(given)
-        elif "autoreset" in layout.options:
-            self._stage = Autoreset(layout)
-        self._make(layout, parse_seed(chosen["seed"]))
-        if "objects" not in layout.options:
-            harm = harm_of(layout.nstep, given.next_of, stacked)
-            starts = self._stage is None and layout.n_envs != 1
-            watch_order(self, given.added, layout.nstep, harm, starts=starts)
+            self._transform = ObjectTransform.of(given)
+        self._begin(layout, parse_seed(chosen["seed"]))
 
     def _batch_through(self, batch: dict[str, np.ndarray], indexes: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Return what the caller of a method receives for `batch`, of which a sample has `indexes`."""
         if indexes is None or not self._encodes():
-            return batch if self._stage is None else self._stage.fill(batch)
+            return batch if self._transform is None else self._transform.fill(batch)
         encoded = self._encode_sample(indexes)
         for name in OF_SAMPLE if isinstance(self, PrioritizedRing) else ():
             if name in batch:

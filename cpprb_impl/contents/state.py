@@ -13,7 +13,7 @@ from cpprb_impl.archive.npz import StoredArray
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.layout.options import OPTIONS, stored
 from cpprb_impl.ring.autoreset import Autoreset
-from cpprb_impl.ring.object_stage import ObjectStage
+from cpprb_impl.ring.object_transform import ObjectTransform
 
 PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
 NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
@@ -220,14 +220,14 @@ def layout_of(kind: type, recipe: Layout | tuple[Any, ...], parts: Mapping[str, 
 
 
 def attributes_of(parts: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Return the attributes of a copy. In pickles of version 0.1, those of a stage are the buffer's own."""
-    if "_stage" in parts or not parts:
+    """Return the attributes of a copy. In pickles of version 0.1, those of a transform are the buffer's own."""
+    if "_transform" in parts or not parts:
         return parts
     if (columns := parts.get("_objects")) is None:
-        return {"_stage": Autoreset(layout).at({"over": parts["_autoreset"].over})}
+        return {"_transform": Autoreset(layout).at({"over": parts["_autoreset"].over})}
     window = parts.get("_window")
     reader = parts["_read"] if window is None else window.reader
-    return {"_stage": ObjectStage(columns, reader, window, parts["_order"])}
+    return {"_transform": ObjectTransform(columns, reader, window, parts["_order"])}
 
 
 def _revive(kind: Any, recipe: tuple[Any, ...], held: tuple[Any, ...], parts: dict[str, Any]) -> Any:

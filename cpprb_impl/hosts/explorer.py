@@ -31,6 +31,7 @@ from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.hosts.wire import Reply, Request
+from cpprb_impl.layout.layout import Layout
 from cpprb_impl.ring.row_reader import RowReader
 
 log = logging.getLogger("cpprb_impl.hosts")
@@ -137,8 +138,8 @@ class RemoteExplorer:
     find : callable
         Returns the addresses of the shards that exist now, without waiting.
     keys : Keys
-    options : mapping
-        Arguments of the shards' constructor, which say how steps become rows.
+    layout : Layout
+        That of the shards, which says how steps become rows.
     when_lost : {"elsewhere", "wait"}
         What to do if a shard does not answer for `deadline` seconds.
     deadline : float
@@ -150,7 +151,7 @@ class RemoteExplorer:
         self,
         find: Callable[[], Sequence[Address]],
         keys: Keys,
-        options: Mapping[str, Any],
+        layout: Layout,
         *,
         when_lost: str,
         deadline: float,
@@ -161,11 +162,12 @@ class RemoteExplorer:
         self._when_lost, self._deadline = when_lost, deadline
         self._context = zmq.Context()
         self._name = secrets.token_bytes(16)
-        # Its leaves are the raw priorities: alpha is 1, and eps 0.
-        self._environments = int(options.get("n_envs", 1))
-        steps = int((options.get("Nstep") or {}).get("size", 0)) * self._environments
+        self._environments = layout.n_envs
+        steps = 0 if layout.nstep is None else int(layout.nstep["size"]) * self._environments
         self._capacity = STAGED + steps + -(STAGED + steps) % self._environments
-        self._staged = PrioritizedReplayBuffer(**{**options, "size": self._capacity, "alpha": 1.0, "eps": 0.0})
+        # Its leaves are the raw priorities: alpha is 1, and eps 0.
+        staging = layout.private(self._capacity, alpha=1.0, eps=0.0, check_for_update=False)
+        self._staged = PrioritizedReplayBuffer._of(staging)
         columns = {name: rows for name, rows in self._staged.get_all_transitions().items() if name not in EXTRA}
         fields = [(name, rows.dtype, rows.shape[1:]) for name, rows in columns.items()]
         self._columns, self._first_field = list(columns), fields[0]

@@ -13,12 +13,12 @@ import os
 import re
 import secrets
 import subprocess
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer
+from cpprb_impl.layout.layout import Layout
 
 FOLDER = Path("/dev/shm")
 PREFIX = "/cpprb_impl-shard-"  # with the beginning by which abandoned segments are found
@@ -56,9 +56,9 @@ def exists(name: str) -> bool:
     return _path(name).exists()
 
 
-def make(buffer: str, host: str, number: int, options: Mapping[str, Any]) -> Kept:
-    """Make the segment of a shard. Raises what the buffer's constructor raises."""
-    made, name = MPPrioritizedReplayBuffer(**options), _name(buffer, host, number)
+def make(buffer: str, host: str, number: int, layout: Layout) -> Kept:
+    """Make the segment of a shard. Raises OSError if there is no room for it."""
+    made, name = MPPrioritizedReplayBuffer._of(layout), _name(buffer, host, number)
     os.link(_path(made.segment), _path(name))
     return Kept(made, name, number)
 

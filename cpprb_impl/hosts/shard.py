@@ -8,14 +8,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from cpprb_impl.hosts import kept, wire
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.server import DRAWING, STORING, ServerSettings
+from cpprb_impl.layout.layout import Layout
 
 PAUSE = 0.05  # seconds from the end of a server to its next start
 END_SECONDS = 3.0  # for a server to end by itself
@@ -107,10 +107,10 @@ class Shard:
     If it dies, its servers end, and the next shard of the same buffer on this host takes over its rows and its number.
     """
 
-    def __init__(self, buffer: str, number: int, host: str, node: str, options: Mapping[str, Any], keys: Keys) -> None:
+    def __init__(self, buffer: str, number: int, host: str, node: str, layout: Layout, keys: Keys) -> None:
         self._closed = threading.Event()
         own = own_address(host)
-        self.buffer, self._name, number = kept.take_over(buffer, host) or kept.make(buffer, host, number, options)
+        self.buffer, self._name, number = kept.take_over(buffer, host) or kept.make(buffer, host, number, layout)
         self._keeper = kept.Keeper(self._name)
         columns = wire.columns_of(self.buffer.get_all_transitions())
         settings = {role: ServerSettings(role, self._name, own, 0, columns, keys) for role in (DRAWING, STORING)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from cpprb_impl.layout.fields import (
     without_objects,
 )
 from cpprb_impl.layout.nstep import read_options
-from cpprb_impl.layout.options import ALWAYS, APART, OF_PRIORITIES, OPTIONS, checked, stored
+from cpprb_impl.layout.options import ALWAYS, APART, OF_PRIORITIES, OF_SHARING, OPTIONS, checked, stored
 
 #: Options that the layout of a shared buffer may contain.
 IN_SHARED = OPTIONS.keys() - APART - {"compress"}
@@ -114,6 +114,11 @@ class Layout:
     def steps(self) -> dict[str, Any] | None:
         """The n-step options. Pending steps of several environments come in turn, so their number is part of them."""
         return self.nstep if self.nstep is None or self.n_envs == 1 else {**self.nstep, "n_envs": self.n_envs}
+
+    def private(self, size: int, **options: Any) -> Layout:
+        """Return the layout of a buffer of one process for the rows of this shared one, with other `options`."""
+        kept = {name: value for name, value in self.options.items() if name not in OF_SHARING}
+        return replace(self, size=size, options=kept | options)
 
     def text(self) -> str:
         """Return the layout as text, as stored in a segment."""

@@ -131,6 +131,7 @@ OPTIONS: dict[str, Option] = {
 #: option -> its type
 TYPES = {**SharedOptions.__annotations__, **PriorityOptions.__annotations__}
 OF_PRIORITIES = tuple(name for name in OPTIONS if name in PriorityOptions.__optional_keys__)
+OF_SHARING = SharedOptions.__annotations__.keys() - BufferOptions.__annotations__.keys()
 #: Options that constructors take, but that are not part of a layout, or in another form.
 APART = {"default_dtype", "Nstep", "seed", "logger", "ctx", "backend"}
 ALWAYS = {"next_of", "stack_compress", "lock", "prefault", *OF_PRIORITIES}

@@ -7,6 +7,7 @@ import secrets
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from cpprb_impl.buffers.shared import SHARED_PRIORITIZED, layout_of
 from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer as OneHost
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
@@ -22,7 +24,7 @@ from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.layout.fields import native_fields, parse_size
-from cpprb_impl.layout.options import EnvDict, Names, Stacks, check_exponent, check_normalize
+from cpprb_impl.layout.options import EnvDict, Names, Stacks
 from cpprb_impl.ray import saving
 from cpprb_impl.ray.directory import Directory
 from cpprb_impl.ray.finder import Finder, asking, check_ray
@@ -114,12 +116,10 @@ class PrioritizedReplayBuffer:
             raise ValueError(f"env_dict must have at least one field, got {env_dict!r}")
         check_ray()
         hosts = parse_hosts(hosts)
-        self._options = {
-            "size": -(-parse_size(size) // len(hosts)),
-            "env_dict": env_dict,
-            "alpha": check_exponent("alpha", alpha),
-            "eps": check_exponent("eps", eps),
-            "normalize": check_normalize(normalize),
+        options = {
+            "alpha": alpha,
+            "eps": eps,
+            "normalize": normalize,
             "next_of": next_of,
             "stack_compress": stack_compress,
             "Nstep": Nstep,
@@ -127,13 +127,15 @@ class PrioritizedReplayBuffer:
             "autoreset": autoreset,
             "default_dtype": default_dtype,
         }
-        with closing(OneHost(**{**self._options, "size": 1})) as trial:  # raises here what each shard would raise
+        size = -(-parse_size(size) // len(hosts))
+        self._layout, _ = layout_of(type(self).__name__, SHARED_PRIORITIZED, size, env_dict, options)
+        with closing(OneHost._of(replace(self._layout, size=1))) as trial:  # raises here what each shard would raise
             wire.columns_of(trial.get_all_transitions())
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # If it is killed, it is started again on this host, and so are the shards, with their rows.
         keep = {"num_cpus": 0, "scheduling_strategy": here, "max_restarts": -1, "max_task_retries": -1}
         start = ray.remote(Directory).options(**keep).remote
-        self._directory = cast("Any", start(secrets.token_hex(8), hosts, self._options, self._keys))
+        self._directory = cast("Any", start(secrets.token_hex(8), hosts, self._layout, self._keys))
         self._is_maker, self._is_closed = True, False
         try:
             ray.get(self._directory.start.remote(), timeout=START_SECONDS)
@@ -183,7 +185,7 @@ class PrioritizedReplayBuffer:
                 prefetch=self._prefetch,
                 deadline=self._deadline,
                 compress=self._compress,
-                **{name: self._options[name] for name in ("normalize", "alpha", "eps")},
+                **{name: self._layout.options[name] for name in ("normalize", "alpha", "eps")},
             )
         return self._learner_
 
@@ -198,7 +200,7 @@ class PrioritizedReplayBuffer:
             explorer = self._explorer_ = self._local_explorer() or RemoteExplorer(
                 self._known(),
                 self._keys,
-                self._options,
+                self._layout,
                 when_lost=self._when_lost,
                 deadline=self._deadline,
                 compress=self._compress,

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.shard import Address, Shard
+from cpprb_impl.layout.layout import Layout
 
 log = logging.getLogger("cpprb_impl.hosts")
 
@@ -37,8 +38,8 @@ class ClosedBufferError(Exception):
 class Directory:
     """Starts one shard on each of the hosts, and again whenever it is lost. An asynchronous actor."""
 
-    def __init__(self, buffer: str, hosts: Sequence[str], options: Mapping[str, Any], keys: Keys) -> None:
-        self._buffer, self._options, self._keys = buffer, options, keys
+    def __init__(self, buffer: str, hosts: Sequence[str], layout: Layout, keys: Keys) -> None:
+        self._buffer, self._layout, self._keys = buffer, layout, keys
         self._addresses: dict[str, Address] = {}  # by host
         self._shards: dict[str, Any] = {}
         self._numbers: set[int] = set()  # that were given to shards
@@ -97,7 +98,7 @@ class Directory:
             except RayError as error:
                 log.warning("the shard on %s was lost: %s", host, error)
                 if not self._complete.is_set():  # the first shards must start
-                    rows = self._options["size"]
+                    rows = self._layout.size
                     self._failed = f"a shard of {rows} transitions could not be started on {host}: {_reason(error)}"
                     self._complete.set()
                 pause = LOOK_SECONDS if host in self._shards else min(2 * pause, LONGEST_PAUSE)
@@ -112,7 +113,7 @@ class Directory:
         shard: Any = (
             ray.remote(Shard)
             .options(num_cpus=0, scheduling_strategy=here, max_concurrency=2)
-            .remote(self._buffer, self._new_number(), host, node, self._options, self._keys)
+            .remote(self._buffer, self._new_number(), host, node, self._layout, self._keys)
         )
         self._addresses[host] = await shard.get_address.remote()
         self._shards[host] = shard

@@ -1,4 +1,4 @@
-"""The stage that leaves out the step with which a vector environment only begins a new episode."""
+"""The transform that leaves out the step with which a vector environment only begins a new episode."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.order import ENDS, end_fields
 from cpprb_impl.ring.row_reader import RowReader
 from cpprb_impl.ring.some_environments import chosen_rows
-from cpprb_impl.ring.stage import Stage
+from cpprb_impl.ring.transform import Transform
 
 
-class Autoreset(Stage):
+class Autoreset(Transform):
     """Finds the dummy step that a vector environment makes after each episode (Gymnasium's AutoresetMode.NEXT_STEP).
 
     Its observation is the last one of the ended episode, its action is ignored, and its next observation is the first
@@ -46,7 +46,7 @@ class Autoreset(Stage):
         return {"over": self.over}
 
     def at(self, state: Mapping[str, np.ndarray]) -> Self:
-        """Return a stage that goes on from what `state` returned; raises ValueError if it is invalid."""
+        """Return a transform that goes on from what `state` returned; raises ValueError if it is invalid."""
         twin, over = copy.copy(self), state.get("over")
         twin.over = np.zeros_like(self.over) if over is None else over
         if twin.over.dtype != bool or twin.over.shape != self.over.shape:

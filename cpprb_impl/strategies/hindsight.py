@@ -24,7 +24,7 @@ from cpprb_impl.layout.fields import (
 )
 from cpprb_impl.layout.options import EnvDict
 from cpprb_impl.ring.hooks import check_option
-from cpprb_impl.ring.object_stage import ObjectStage
+from cpprb_impl.ring.object_transform import ObjectTransform
 from cpprb_impl.ring.order import HINDSIGHT, OrderOfObjects, watch_order
 from cpprb_impl.ring.own_random import OwnRandom
 from cpprb_impl.ring.row_reader import RowReader
@@ -166,8 +166,8 @@ class HindsightReplayBuffer(OwnRandom):
         kind = PrioritizedReplayBuffer if self.prioritized else ReplayBuffer
         self.rb = kind(size, {**env_dict, "rew": {}, "goal": goal}, seed=seed, **options)
         pairs = [(state, next_state)]
-        if isinstance(self.rb._stage, ObjectStage):
-            self.rb._stage.order = OrderOfObjects(fields, None, HINDSIGHT, pairs)
+        if isinstance(self.rb._transform, ObjectTransform):
+            self.rb._transform.order = OrderOfObjects(fields, None, HINDSIGHT, pairs)
         else:
             watch_order(self.rb, fields, None, HINDSIGHT, starts=False, pairs=pairs)
         self._read = RowReader(fields)

@@ -347,7 +347,7 @@ def test_objects_may_add_rows_when_they_are_released(let_go):
 def test_no_row_is_added_during_clear(monkeypatch):
     """Otherwise a row without its object could not be sampled until it is overwritten."""
     buffer = ReplayBuffer(4, FIELDS)
-    clear = buffer._stage.columns.clear
+    clear = buffer._transform.columns.clear
 
     def clear_later(*ring):
         thread = threading.Thread(target=lambda: buffer.add(**rows(0, 1)))
@@ -355,7 +355,7 @@ def test_no_row_is_added_during_clear(monkeypatch):
         thread.join()
         clear(*ring)
 
-    monkeypatch.setattr(buffer._stage.columns, "clear", clear_later)
+    monkeypatch.setattr(buffer._transform.columns, "clear", clear_later)
     buffer.clear()
     assert numbers_of(buffer.get_all_transitions()) == []
 
@@ -366,7 +366,7 @@ def test_an_episode_may_end_while_another_thread_reads_its_next_steps(end):
     fields = {**FIELDS, "done": {}}
     buffer = ReplayBuffer(99, fields, Nstep={"size": 3})
 
-    class Interrupted(type(buffer._stage.reader._ring)):
+    class Interrupted(type(buffer._transform.reader._ring)):
         def get_current_episode_len(self):
             thread = threading.Thread(target=lambda: end(buffer))
             thread.start()
@@ -374,7 +374,7 @@ def test_an_episode_may_end_while_another_thread_reads_its_next_steps(end):
             return super().get_current_episode_len()
 
     buffer.add(**rows(0, 2), done=[0, 0])
-    reader = buffer._stage.reader
+    reader = buffer._transform.reader
     reader._ring = Interrupted(Layout(9, reader._fields, {}, prioritized=False))
     buffer.add(**rows(2, 3), done=[0, 0, 0])
     reader._ring = reader._make(9)

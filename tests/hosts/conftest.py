@@ -10,14 +10,21 @@ import numpy as np
 import pytest
 import zmq
 
+from cpprb_impl.buffers import shared
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Shard
+from cpprb_impl.layout.layout import Layout
 
 from .forked import Parent
 
 FIELDS = {"id": {"dtype": np.int64}, "obs": {"shape": 3}, "rew": {}}
 ROWS = 3000
+
+
+def layout_of(size: int, env_dict: Mapping = FIELDS, **options) -> Layout:
+    """That of a shard, from the options of its constructor."""
+    return shared.layout_of("MPPrioritizedReplayBuffer", shared.SHARED_PRIORITIZED, size, env_dict, options)[0]
 
 
 def rows_with(ids: np.ndarray) -> Mapping[str, np.ndarray]:
@@ -82,10 +89,10 @@ def make_shards(keys) -> Iterator[Callable[..., list[Shard]]]:
     with ExitStack() as stack:
 
         def make(count: int, **options) -> list[Shard]:
-            options = {"size": ROWS, "env_dict": FIELDS, **options}
+            layout = layout_of(**{"size": ROWS, **options})
             # Buffers of their own, since they are on one host.
             made = [
-                Shard(secrets.token_hex(8), number, "127.0.0.1", f"node{number}", options, keys)
+                Shard(secrets.token_hex(8), number, "127.0.0.1", f"node{number}", layout, keys)
                 for number in range(count)
             ]
             for shard in made:

@@ -24,6 +24,8 @@ from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.server import DRAWING, Drawer, ServerSettings, bound, serve
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 
+from .conftest import layout_of
+
 FIELDS = {"id": {"dtype": np.int64}, "noise": {"shape": 20}, "image": {"shape": (30, 30), "dtype": np.uint8}}
 ROWS = 500
 
@@ -228,9 +230,8 @@ def test_the_time_between_calls_of_an_explorer_does_not_count(make_shards, keys,
     monkeypatch.setattr("cpprb_impl.hosts.explorer.CompressionChoice", Noted)
     monkeypatch.setattr(Noted, "times", [], raising=False)
     (shard,) = make_shards(1, env_dict=FIELDS)
-    explorer = RemoteExplorer(
-        lambda: [shard.address], keys, {"size": 3000, "env_dict": FIELDS}, when_lost="wait", deadline=5.0
-    )
+    layout = layout_of(3000, env_dict=FIELDS)
+    explorer = RemoteExplorer(lambda: [shard.address], keys, layout, when_lost="wait", deadline=5.0)
     with closing(explorer):
         start = time.monotonic()
         for _ in range(PAUSES):
@@ -244,11 +245,11 @@ def test_the_time_between_calls_of_an_explorer_does_not_count(make_shards, keys,
 def test_compressed_and_other_batches_of_an_explorer_are_stored_alike(make_shards, keys, monkeypatch):
     monkeypatch.setattr("cpprb_impl.hosts.explorer.CompressionChoice", Alternating)
     (shard,) = make_shards(1, env_dict=FIELDS)
-    options = {"size": 3000, "env_dict": FIELDS}
+    layout = layout_of(3000, env_dict=FIELDS)
     packed = []
     pack = wire.pack
     monkeypatch.setattr(wire, "pack", lambda array: packed.append(pack(array)) or packed[-1])
-    explorer = RemoteExplorer(lambda: [shard.address], keys, options, when_lost="wait", deadline=5.0)
+    explorer = RemoteExplorer(lambda: [shard.address], keys, layout, when_lost="wait", deadline=5.0)
     with closing(explorer):
         explorer.add(**rows_of(np.arange(2000)), priorities=np.arange(2000) + 1.0)
         explorer.flush()

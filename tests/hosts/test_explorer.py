@@ -19,7 +19,7 @@ from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.server import Storer
 from cpprb_impl.hosts.wire import Reply, Request
 
-from .conftest import FIELDS, are_whole, rows_with, with_and_without_encryption
+from .conftest import FIELDS, are_whole, layout_of, rows_with, with_and_without_encryption
 
 LARGE = 100_000
 
@@ -29,7 +29,7 @@ def explore(keys) -> Iterator:
     with ExitStack() as stack:
 
         def make(shards, options=None, **more) -> RemoteExplorer:
-            given = {"size": LARGE, "env_dict": FIELDS, **(options or {})}
+            given = layout_of(**{"size": LARGE, **(options or {})})
             explorer = RemoteExplorer(
                 lambda: [shard.address for shard in shards], keys, given,
                 **{"when_lost": "elsewhere", "deadline": 5.0, **more},

@@ -17,7 +17,7 @@ from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Shard
 from cpprb_impl.hosts.wire import Reply, Request
 
-from .conftest import FIELDS, are_whole, rows_with, with_and_without_encryption
+from .conftest import are_whole, layout_of, rows_with, with_and_without_encryption
 
 LARGE_COMMAND = 64 << 20  # bytes: the frame of a handshake
 pytestmark = with_and_without_encryption
@@ -69,7 +69,7 @@ def test_other_keys_receive_nothing(shard, link, keys, learn):
 
 
 def test_servers_listen_at_the_address_of_their_host_only(keys):
-    with closing(Shard("of-one-address", 0, "127.0.0.2", "node", {"size": 10, "env_dict": FIELDS}, keys)) as shard:
+    with closing(Shard("of-one-address", 0, "127.0.0.2", "node", layout_of(10), keys)) as shard:
         for port in (shard.address.drawing_port, shard.address.storing_port):
             socket.create_connection(("127.0.0.2", port)).close()
             with pytest.raises(ConnectionRefusedError):
@@ -78,7 +78,7 @@ def test_servers_listen_at_the_address_of_their_host_only(keys):
 
 def test_an_address_of_another_machine_is_refused_with_what_to_do(keys):
     with pytest.raises(OSError, match=r"one of the machine's own, .* got 192\.0\.2\.77: .* --node-ip-address"):
-        Shard("of-another-machine", 0, "192.0.2.77", "node", {"size": 10, "env_dict": FIELDS}, keys)
+        Shard("of-another-machine", 0, "192.0.2.77", "node", layout_of(10), keys)
     assert not [*Path("/dev/shm").glob("*of-another-machine*")]
 
 

@@ -15,15 +15,15 @@ from cpprb_impl import MPPrioritizedReplayBuffer
 from cpprb_impl.hosts import kept
 from cpprb_impl.hosts.shard import Shard
 
-from .conftest import FIELDS, ROWS, are_whole, rows_with
+from .conftest import FIELDS, ROWS, are_whole, layout_of, rows_with
 
 pytestmark = pytest.mark.usefixtures("started_servers")
 KILLED = f"killed-{os.getpid()}"  # another one in each worker of pytest-xdist
-OPTIONS = {"size": ROWS, "env_dict": FIELDS}
+LAYOUT = layout_of(ROWS)
 
 
 def supervise(keys, pipe, name) -> None:
-    shard = Shard(name, 3, "127.0.0.1", "node", OPTIONS, keys)
+    shard = Shard(name, 3, "127.0.0.1", "node", LAYOUT, keys)
     shard.buffer.add(**rows_with(np.arange(100)), priorities=np.arange(1.0, 101.0))
     pipe.send((shard.get_address(), shard.get_servers()))
     time.sleep(600)
@@ -49,7 +49,7 @@ def ids(buffer) -> list[int]:
 
 def test_the_next_supervisor_takes_over_the_rows(killed, keys, learn):
     address, _ = killed
-    with closing(Shard(KILLED, 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
+    with closing(Shard(KILLED, 4, "127.0.0.1", "node", LAYOUT, keys)) as shard:
         assert shard.get_address().number == 3 and shard.get_address().segment != address.segment
         assert ids(shard.buffer) == list(range(100)) and not kept.exists(address.segment)
         drawn = learn([shard]).sample(1000, 0.4)
@@ -65,7 +65,7 @@ def test_rows_outlive_the_servers(killed, keys):
     while any(os.path.exists(f"/proc/{server}") for server in servers.values()):
         time.sleep(0.01)
     MPPrioritizedReplayBuffer(1, FIELDS).close()  # making it removes all segments that no process has locked
-    with closing(Shard(KILLED, 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
+    with closing(Shard(KILLED, 4, "127.0.0.1", "node", LAYOUT, keys)) as shard:
         assert ids(shard.buffer) == list(range(100))
 
 
@@ -76,7 +76,7 @@ def test_rows_outlive_the_servers(killed, keys):
 )
 def test_a_shard_of_another_buffer_or_host_takes_over_no_rows(buffer, host, killed, keys):
     address, _ = killed
-    with closing(Shard(buffer, 4, host, "node", OPTIONS, keys)) as shard:
+    with closing(Shard(buffer, 4, host, "node", LAYOUT, keys)) as shard:
         assert shard.get_address().number == 4 and ids(shard.buffer) == []
     kept.remove(address.segment)
 
@@ -84,7 +84,7 @@ def test_a_shard_of_another_buffer_or_host_takes_over_no_rows(buffer, host, kill
 def test_rows_that_cannot_be_taken_over_are_replaced_by_an_empty_shard(killed, keys):
     address, _ = killed
     kept.remove(address.segment)
-    with closing(Shard(KILLED, 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
+    with closing(Shard(KILLED, 4, "127.0.0.1", "node", LAYOUT, keys)) as shard:
         assert shard.get_address().number == 4 and ids(shard.buffer) == []
 
 

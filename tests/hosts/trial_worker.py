@@ -23,9 +23,9 @@ from cpprb_impl.hosts.server import DRAWING, STORING
 from cpprb_impl.hosts.shard import Address, Shard
 from suites.lan.worker import obey
 
-from .conftest import FIELDS, are_whole, rows_with
+from .conftest import are_whole, layout_of, rows_with
 
-OPTIONS = {"size": 1_000_000, "env_dict": FIELDS}  # more rows than a trial adds, so that none is overwritten
+LAYOUT = layout_of(1_000_000)  # more rows than a trial adds, so that none is overwritten
 ADDED, FLUSH_EVERY, DRAWN = 100, 5, 64
 EXPLORER_BITS = 22  # of an id; the bits above are the explorer's number. float32 is exact up to 24 bits
 
@@ -55,7 +55,7 @@ class Supervisor:
         self.keys, self.here = keys, here
 
     def start(self, number: int) -> dict[str, Any]:
-        self.shard = Shard("trial", number, self.here, self.here, OPTIONS, self.keys)
+        self.shard = Shard("trial", number, self.here, self.here, LAYOUT, self.keys)
         return vars(self.shard.get_address())
 
     def signal_server(self, storing: bool, number: int) -> None:
@@ -89,7 +89,7 @@ class Explorer:
             self.explorer: Any = LocalExplorer(here)
             self.explorer.unconfirmed, self.explorer._address = 0, here
         else:
-            self.explorer = RemoteExplorer(self.directory, self.keys, OPTIONS, when_lost="elsewhere", deadline=1.0)
+            self.explorer = RemoteExplorer(self.directory, self.keys, LAYOUT, when_lost="elsewhere", deadline=1.0)
 
     def explore(self, seconds: float, pause: float) -> list[dict[str, Any]]:
         """Add rows, pausing after each call; return for each flush its ids, and what is known of where they are."""

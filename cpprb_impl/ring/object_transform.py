@@ -1,4 +1,4 @@
-"""The stage of buffers with fields of Python objects."""
+"""The transform of buffers with fields of Python objects."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cpprb_impl.ring.nstep import NstepWindow
 from cpprb_impl.ring.objects import ObjectColumns
 from cpprb_impl.ring.order import OrderOfObjects, harm_of
 from cpprb_impl.ring.row_reader import Columns, RowReader
-from cpprb_impl.ring.stage import Stage
+from cpprb_impl.ring.transform import Transform
 
 
-class ObjectStage(Stage):
+class ObjectTransform(Transform):
     """Reads rows, forms n-step transitions, and puts objects in the place of the numbers that the native ring stores.
 
     Parameters
@@ -39,7 +39,7 @@ class ObjectStage(Stage):
         self.columns, self.reader, self.window, self.order = columns, reader, window, order
 
     @classmethod
-    def of(cls, given: Given) -> ObjectStage:
+    def of(cls, given: Given) -> ObjectTransform:
         """Return the stage of a new buffer."""
         nstep, exponents = given.layout.nstep, given.layout.exponents
         window = None if nstep is None else NstepWindow(nstep, given.added, exponents)

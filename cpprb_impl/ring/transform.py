@@ -12,7 +12,7 @@ from cpprb_impl.processes.fork_safety import ForkSafe
 from cpprb_impl.ring.base import BufferBase
 
 
-class Stage(ForkSafe):
+class Transform(ForkSafe):
     """Fields of Python objects and `autoreset` need one, which owns what this process keeps of each stream of steps.
 
     Without it, the native ring keeps that alone (bindings/streams.hpp).
@@ -43,5 +43,5 @@ class Stage(ForkSafe):
         return {}
 
     def at(self, state: Mapping[str, np.ndarray]) -> Self:
-        """Return a stage that goes on from what `state` returned; raises ValueError if it is invalid."""
+        """Return a transform that goes on from what `state` returned; raises ValueError if it is invalid."""
         return self
