@@ -22,6 +22,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from cpprb_impl.archive.dtype_names import dtype_named
+
 ABOUT = "about.json"
 MOST_ABOUT = 1 << 20  # bytes
 PIECE = 1 << 24  # number of bytes that are decompressed at a time
@@ -34,7 +36,6 @@ HEADER = re.compile(
     rb"\{'descr': '([^']{1,32})', 'fortran_order': (False|True), 'shape': "
     rb"\(((?:[0-9]{1,19}, ?){0,32}(?:[0-9]{1,19})?)\), \} *\n"
 )
-DTYPE = re.compile(r"[<>|][biufcmMSUVO][0-9]{0,10}(\[[0-9]{0,10}[A-Za-z]{1,7}\])?")
 
 
 class Header(NamedTuple):
@@ -57,16 +58,6 @@ def read_header(data: bytes) -> Header:
         raise ValueError("the .npy header is not one that NumPy writes for a plain array")
     shape = tuple(int(length) for length in found[3].split(b",") if length.strip())
     return Header(size, dtype_named(found[1].decode("ascii")), shape, found[2] == b"True")
-
-
-def dtype_named(name: str) -> np.dtype:
-    """Return the dtype whose `str` is `name`. Raises ValueError if there is none."""
-    if not DTYPE.fullmatch(name):
-        raise ValueError(f"dtype must be a plain NumPy type string such as '<f4', got {name[:40]!r}")
-    dtype = np.dtype(name)
-    if dtype.str != name:  # NumPy's own size arithmetic can overflow
-        raise ValueError(f"dtype must be a plain NumPy type string such as '<f4', got {name!r}")
-    return dtype
 
 
 class ArrayWriter:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.archive.npz import as_value_errors
-from cpprb_impl.contents import file_format
 from cpprb_impl.contents.state import add_columns, restore, set_leaves
 from cpprb_impl.ring.base import BufferBase
+
+if TYPE_CHECKING:
+    from cpprb_impl.contents.file_format import Contents
 
 File = str | os.PathLike[str] | IO[bytes]
 
@@ -45,6 +45,8 @@ class SavableBuffer(BufferBase):
         OSError
             If the file cannot be written. If any exception is raised, an existing file at the path is unchanged.
         """
+        from cpprb_impl.contents import file_format  # imported late, since most programs save nothing
+
         with _opened_to_write(file) as stream:
             file_format.write(self, stream)
 
@@ -98,7 +100,10 @@ class SavableBuffer(BufferBase):
         first, end = (contents.rows * each // parts for each in (part, part + 1))
         self._append(contents, first, end)
 
-    def _contents_of(self, stream: IO[bytes]) -> file_format.Contents:
+    def _contents_of(self, stream: IO[bytes]) -> Contents:
+        from cpprb_impl.archive.npz import as_value_errors
+        from cpprb_impl.contents import file_format
+
         with as_value_errors(_name_of(stream)):
             contents = file_format.read(self, stream)
             kept = min(contents.rows, self.get_buffer_size())
@@ -107,7 +112,7 @@ class SavableBuffer(BufferBase):
                 raise ValueError(f"the number of rows must be a multiple of n_envs={self.n_envs}, got {kept}")
             return contents
 
-    def _append(self, contents: file_format.Contents, first: int, end: int) -> None:
+    def _append(self, contents: Contents, first: int, end: int) -> None:
         """Append the rows first .. end - 1 of a file."""
         episode_len = self.get_current_episode_len()
         first = max(first, end - self.get_buffer_size())  # older ones would be overwritten at once
@@ -137,7 +142,7 @@ def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
     try:
         with open(beside, "xb") as stream:
             if os.path.exists(path):  # users who could not read it must not be able to read this one
-                shutil.copymode(path, beside)
+                os.chmod(beside, os.stat(path).st_mode & 0o7777)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

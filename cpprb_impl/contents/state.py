@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.archive.npz import StoredArray
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.layout.options import OPTIONS, stored
 from cpprb_impl.ring.autoreset import Autoreset
 from cpprb_impl.ring.object_transform import ObjectTransform
 
+if TYPE_CHECKING:
+    from cpprb_impl.archive.npz import StoredArray
+
 PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
 NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
 
 
-Stored = np.ndarray | StoredArray
+Stored: TypeAlias = "np.ndarray | StoredArray"
 
 
 class Frames:
@@ -53,7 +55,7 @@ class Frames:
         return Frames(self.frames.view(dtype), self.first, self.stack, self.axis)
 
 
-Columns = Mapping[str, Stored | Frames]
+Columns: TypeAlias = "Mapping[str, Stored | Frames]"
 Kinds = dict[str, tuple[np.dtype, tuple[int, ...]]]
 
 

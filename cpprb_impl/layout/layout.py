@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cpprb_impl.archive.dtype_names import dtype_named
 from cpprb_impl.archive.json_object import JsonObject
-from cpprb_impl.archive.npz import dtype_named
 from cpprb_impl.layout.fields import (
     NativeField,
     check_compress,
