@@ -56,7 +56,7 @@ def number(least: float, kind: type = float) -> Check:
 
 def file(example: str = "") -> Check:
     hint = f"; an example is {example}" if example else ""
-    return lambda text: "" if Path(text).is_file() else f"must name a file, got {text!r}, which is none{hint}"
+    return lambda text: "" if Path(text).is_file() else f"must be the path of a file, got {text!r}{hint}"
 
 
 def one_of(known: Collection[str]) -> Check:

@@ -87,10 +87,10 @@ def test_the_nightly_checks_pass_only_accepted_variables():
         (["bench", "SUITES=memry"], "SUITES cannot be 'memry'; did you mean 'memory'?"),
         (
             ["bench", "WORKLOAD=x.toml"],
-            "WORKLOAD must name a file, got 'x.toml', which is none; an example is examples/",
+            "WORKLOAD must be the path of a file, got 'x.toml'; an example is examples/",
         ),
-        (["bench", "ADAPTER=x"], "ADAPTER must name a file, got 'x', which is none; an example is examples/"),
-        (["bench", "RESUME=x.json"], "RESUME must name a file, got 'x.json', which is none"),
+        (["bench", "ADAPTER=x"], "ADAPTER must be the path of a file, got 'x'; an example is examples/"),
+        (["bench", "RESUME=x.json"], "RESUME must be the path of a file, got 'x.json'"),
         (["bench", "ENV=Ant-v5", "WORKLOAD=examples/workload.toml"], "give ENV or WORKLOAD, not both"),
         (["apex", "BUFFER=cpprb"], "BUFFER cannot be 'cpprb'; did you mean 'cpprb[MP]'?"),
         (["apex", "LOCK=all"], "LOCK cannot be 'all'; known: none, buffer, critical"),

@@ -17,19 +17,19 @@ def encoded(job: Any) -> str:
 def decoded(kind: type[J], line: str) -> J:
     """Return the job of this dataclass that the line describes. Raises `ValueError`."""
     try:
-        return _made(kind, json.loads(line))
+        return _made(kind.__name__, kind, json.loads(line))
     except (TypeError, ValueError) as error:
         raise ValueError(f"job must be the fields of {kind.__name__} as JSON, got {line!r}: {error}") from None
 
 
-def _made(kind: Any, value: Any) -> Any:
+def _made(what: str, kind: Any, value: Any) -> Any:
     if is_dataclass(kind):
         if not isinstance(value, dict):
-            raise TypeError(f"{value!r} is no object")
+            raise TypeError(f"{what} must be an object, got {value!r}")
         kinds = get_type_hints(kind)
-        return kind(**{name: _made(kinds.get(name), each) for name, each in value.items()})
+        return kind(**{name: _made(name, kinds.get(name), each) for name, each in value.items()})
     if kind in (str, int) and type(value) is not kind:
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{what} must be {kind.__name__}, got {value!r}")
     return _frozen(value)
 
 

@@ -36,7 +36,7 @@ def test_a_job_is_read_as_it_is_written(job):
     ("line", "said"),
     [
         ("CartPole-v1:8:100", "Expecting value"),
-        ("3", "3 is no object"),
+        ("3", "must be an object, got 3"),
         ('{"workload": "CartPole-v1"}', "missing"),
         (
             encoded(ThroughputJob(TASK, "CartPole-v1", 64)).replace("capacity", "size"),
@@ -46,7 +46,7 @@ def test_a_job_is_read_as_it_is_written(job):
             encoded(ThroughputJob(TASK, "CartPole-v1", 64)).replace("learner_step", "dance"),
             "benchmark must be one of add",
         ),
-        (encoded(ThroughputJob(TASK, "CartPole-v1", 64)).replace("64", '"64"'), "'64' is no int"),
+        (encoded(ThroughputJob(TASK, "CartPole-v1", 64)).replace("64", '"64"'), "must be int, got '64'"),
     ],
 )
 def test_a_line_that_is_no_job_is_refused(line, said):
