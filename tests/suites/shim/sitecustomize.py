@@ -5,15 +5,15 @@ import os
 from pathlib import Path
 
 try:
-    from adapters import registry
+    from adapters import catalog  # the registry would import NumPy, which a helper process may not need
 except ImportError:  # a helper process that can't see the checkout needs no peers
-    registry = None
+    catalog = None
 
-if registry is not None:
+if catalog is not None:
     for entry in os.environ.get("FAULTY_PEERS", "").split():
         name, _, stands_for = entry.partition("=")
         kind = (stands_for or name).title().replace("-", "")
-        registry.PEERS[name] = registry.SHARED[name] = f"faulty_peers:{kind}"
+        catalog.PEERS[name] = catalog.SHARED[name] = f"faulty_peers:{kind}"
 
 if folder := os.environ.get("ADDED_SUITES"):  # else not imported: the gate's tests have suites of their own
     import suites
