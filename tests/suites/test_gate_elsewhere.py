@@ -21,19 +21,16 @@ from tests.suites.test_gate import QUICK_PIP, SAMPLE, git, tree
 __all__ = ["tree"]  # a fixture
 
 RING = """\
-import random
+import collections, random, time
 TIMES = {times}
 class Ring:
     def __init__(self, size):
-        self.size, self.rows = size, []
+        self.rows = collections.deque(maxlen=size)
     def add(self, row):
-        if len(self.rows) == self.size:
-            del self.rows[0]
         self.rows.append(row)
     def sample(self, count):
-        for _ in range(TIMES):
-            drawn = random.choices(self.rows, k=count)
-        return drawn
+        time.sleep(0.001 * TIMES)  # so long that noise decides nothing, and without a processor
+        return random.choices(self.rows, k=count)
 """
 ADAPTER = """\
 import numpy as np
@@ -111,7 +108,7 @@ def test_an_unchanged_buffer_of_another_project_passes_without_changes_to_it(sur
 
 
 def test_an_uncommitted_slow_down_of_another_project_is_found(surroundings, tree, project, capsys):
-    (project / "ring.py").write_text(RING.format(times=3))
+    (project / "ring.py").write_text(RING.format(times=1.3))
     done = measured(surroundings, tree, project, f"--project={project}", "--base=main", pip=False)
     assert done.returncode == 0, done.stderr
     assert verdict.main([str(tree / "run.json")]) == 1
@@ -130,14 +127,16 @@ def test_wheels_are_compared_without_a_checkout(surroundings, tree, project):
     for name in ("base", "head"):
         (project / name).mkdir()
     build = "import backend; backend.build_wheel('{}')"
-    for name in ("base", "head"):
-        (project / "ring.py").write_text(RING.format(times=1) + f"# {name}\n")
+    wrong = RING.format(times=1).replace("append(row)", "append((row[0] + 1, *row[1:]))")
+    for name, ring in {"base": RING.format(times=1), "head": wrong}.items():
+        (project / "ring.py").write_text(ring)
         subprocess.run([sys.executable, "-c", build.format(name)], cwd=project, check=True)
     wheels = {name: project / name / "ring-1.0-py3-none-any.whl" for name in ("base", "head")}
     done = measured(surroundings, tree, project, *(f"--{name}={wheel}" for name, wheel in wheels.items()))
     assert done.returncode == 0, done.stderr
     run = load(tree / "run.json")
     assert run.peer("base").version.startswith("ring-1.0-py3-none-any.whl, SHA-256 ")
+    assert {record.peer: record.status for record in run.records} == {"base": "left_out", "head": "wrong"}
     assert str(project) not in (tree / "run.json").read_text().replace(run.command, "")
 
 
