@@ -13,7 +13,6 @@ _CONSTRUCT = "tests/fuzz/test_construct.py::test_the_oracle_detects_a_wrong_buff
 _INTEGRITY = "tests/suites/test_integrity.py::test_a_broken_buffer_is_detected"
 _APEX = "tests/suites/test_apex.py::test_a_bad_buffer_gets_a_reason_instead"
 _HANGING = "tests/suites/test_conformance.py::test_a_hanging_call_is_reported_and_the_next_checks_run"
-_MEMORY = "tests/suites/test_memory.py::test_memory_beside_the_rows_counts_wherever_it_is"
 _CHECKS = "tests/adapters/test_checks.py"
 
 #: Buffers with one wrong answer each (tests/suites/odd_answers.py) that the conformance suite must catch.
@@ -46,11 +45,13 @@ PEERS = {
     "dies-on-update": "tests/suites/test_run.py::test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal",
     "unavailable": "tests/suites/test_run.py::test_what_the_platform_cannot_have_is_skipped",
     "hangs": "tests/suites/test_run.py::test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind",
-    "keeps-observations": _MEMORY,
+    "keeps-observations": (
+        "tests/suites/test_memory.py::test_memory_of_rows_and_of_copies_beside_them_is_measured_at_each_level_of_filling"
+    ),
     "leaks": "tests/suites/test_memory.py::test_a_leak_is_found_with_its_bytes_per_round",
     "caches": "tests/suites/test_memory.py::test_growth_that_ends_is_no_leak",
     "peaks": "tests/suites/test_memory.py::test_the_peak_while_sampling_includes_temporary_memory",
-    "uses-a-server": _MEMORY,
+    "uses-a-server": "tests/suites/test_memory.py::test_memory_of_another_process_counts",
     "torn": _INTEGRITY,
     "counts-before-writing": _INTEGRITY,
     "loses-rows": _INTEGRITY,

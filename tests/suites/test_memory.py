@@ -26,24 +26,9 @@ def figures(surroundings, peer: str, *options: str, workload: str = "CartPole-v1
     return done.returncode, {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
 
 
-def memory(surroundings, peer: str, *options: str):
-    """The first, which the launch is about."""
-    status, found = figures(surroundings, peer, *options)
-    return status, next(iter(found.values()))
-
-
-def test_a_figure_is_the_memory_of_the_rows(surroundings):
-    assert workloads.load("CartPole-v1").row_bytes == ROW
-    status, result = memory(surroundings, "plain", "--capacity=16384")
-    assert status == 0 and result["outcome"] == "ok" and result["params"] == {"capacity": 16384}
-    assert result["value"] == pytest.approx(PLAIN, rel=0.1)
-
-
-@pytest.mark.parametrize(("peer", "least"), [("keeps-observations", 0.9 * (PLAIN + 16)), ("uses-a-server", 900)])
-def test_memory_beside_the_rows_counts_wherever_it_is(peer, least, surroundings):
-    """A copy in objects of their own, and memory of another process."""
-    _, result = memory(surroundings, peer, "--capacity=16384")
-    assert result["value"] > least
+def test_memory_of_another_process_counts(surroundings):
+    _, found = figures(surroundings, "uses-a-server", "--capacity=16384")
+    assert found["plain"]["value"] > 900
     assert surroundings.leftovers() == []
 
 
@@ -68,13 +53,17 @@ def test_a_buffer_without_a_figure_has_a_reason(peer, options, outcome, reason, 
     assert status == (outcome != "skipped")
 
 
-def test_memory_is_measured_at_each_level_of_filling(surroundings):
+def test_memory_of_rows_and_of_copies_beside_them_is_measured_at_each_level_of_filling(surroundings):
     """Plain takes all of it when it is made; the copies that another one keeps beside that grow with its rows."""
+    assert workloads.load("CartPole-v1").row_bytes == ROW
     levels = ("constructed", "quarter", "half")
-    _, found = figures(surroundings, "plain", "--capacity=32768")
+    status, found = figures(surroundings, "plain", "--capacity=32768")
+    assert status == 0 and found["plain"]["outcome"] == "ok" and found["plain"]["params"] == {"capacity": 32768}
+    assert found["plain"]["value"] == pytest.approx(PLAIN, rel=0.1)
     assert [found[level]["value"] for level in levels] == pytest.approx([PLAIN] * 3, rel=0.3)
     _, found = figures(surroundings, "keeps-observations", "--capacity=32768")
     made, full = found["constructed"]["value"], found["plain"]["value"]
+    assert full > 0.9 * (PLAIN + 16)
     shares = [(found[level]["value"] - made) / (full - made) for level in levels]
     assert made < 1.5 * PLAIN and shares == pytest.approx([0.0, 0.25, 0.5], abs=0.2)
 
