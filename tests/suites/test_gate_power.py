@@ -3,6 +3,7 @@
 import argparse
 import sys
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from cpprb_impl import _native
 from results.analysis.studies import LEVELS, WAYS
 from results.analysis.verdict import HarnessError
 from results.record import Record, load
+from suites import workloads
 from suites.gate import history, launches, power, probe
 from suites.gate.builds import Side
 from suites.gate.launches import Endings, Pair
@@ -22,6 +24,14 @@ from suites.runner.process import Ending
 from suites.startup import measure as startup
 from suites.suite import Launch
 from tests.suites.conftest import CHECKOUT
+
+LOAD = cache(workloads.load)
+
+
+@pytest.fixture(autouse=True)
+def recordings_loaded_once(monkeypatch):
+    """A study makes a gate per way to measure, and each gate loads all recordings to describe them."""
+    monkeypatch.setattr(workloads, "load", LOAD)
 
 
 def test_a_normal_build_cannot_be_slowed():
