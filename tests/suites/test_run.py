@@ -11,6 +11,7 @@ import pytest
 from adapters import registry
 from results.record import Run, load
 from suites import SUITES, suite_named, workloads
+from suites import run as runner
 from suites.runner.jobs import decoded
 from suites.runner.needs import SuiteLaunches
 from suites.runner.plan import fixed
@@ -35,6 +36,13 @@ def faulty_run(tmp_path_factory):
         *TINY, "--peers", "dies-on-update,plain,mixes-rows,ignores-priorities,unavailable", f"--out={out}"
     )
     return done, load(out)
+
+
+def refused(capsys, *options: str) -> str:
+    """What the runner, called with options that it refuses, says about them."""
+    with pytest.raises(SystemExit, match="2"):
+        runner.main(options)
+    return capsys.readouterr().err
 
 
 def records(run, peer, **matching):
@@ -94,11 +102,6 @@ def test_what_is_found_about_other_peers_is_listed_and_no_failure(faulty_run):
         "skipped: 13 cells of unavailable",
     ):
         assert any(each.startswith(line) for each in lines), done.stderr
-
-
-def test_only_skipped_cells_are_no_failure(surroundings):
-    done = surroundings.run(*TINY, "--peers", "unavailable,plain", f"--out={surroundings.folder / 'run.json'}")
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
@@ -228,10 +231,9 @@ def test_a_run_keeps_to_its_time_budget(surroundings):
         ("--out=README.md", "README.md already exists: records are never overwritten"),
     ],
 )
-def test_bad_options_are_named_without_those_that_were_not_given(option, said, surroundings):
-    done = surroundings.run(*TINY, "--peers=plain", option)
-    assert done.returncode == 2 and said in done.stderr
-    assert "usage" not in done.stderr
+def test_bad_options_are_named_without_those_that_were_not_given(option, said, capsys):
+    errors = refused(capsys, *TINY[2:], "--peers=cpprb", option)
+    assert said in errors and "usage" not in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
@@ -253,16 +255,14 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
 @pytest.mark.parametrize(
     ("option", "known"),
     [
-        ("--peers=nobody", "plain"),
+        ("--peers=nobody", "cpprb"),
         ("--workloads=Pong", "ALE/Seaquest-v5"),
         ("--suites=tables", ", ".join(sorted(SUITES))),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):
-    done = surroundings.run("-m", "suites.run", option)
-    assert done.returncode == 2
-    name = option.partition("=")[2]
-    assert f"unknown {option[2:].partition('=')[0][:-1]} '{name}'" in done.stderr and known in done.stderr
+def test_an_unknown_name_is_answered_with_the_known_ones(option, known, capsys):
+    errors, name = refused(capsys, option), option.partition("=")[2]
+    assert f"unknown {option[2:].partition('=')[0][:-1]} '{name}'" in errors and known in errors
 
 
 def test_the_memory_suite_is_declared_and_measured_like_the_others(surroundings):
