@@ -63,10 +63,13 @@ def test_a_task_is_read_as_it_is_written():
     ("text", "said"),
     [("dance:batch=1", "got 'dance'"), ("add", "got 'add'"), ("add:batch", "got 'add:batch'")],
 )
-def test_a_task_that_cannot_be_read_is_refused_by_name(text, said, surroundings):
+def test_a_task_that_cannot_be_read_is_refused_by_name(text, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         SizedBenchmark.parse(text)
-    done = surroundings.run(*BY_HAND, f"--task={text}")
+
+
+def test_a_task_that_cannot_be_read_is_a_usage_error(surroundings):
+    done = surroundings.run(*BY_HAND, "--task=add:batch")
     assert done.returncode == 4 and "task must be BENCHMARK:NAME=NUMBER" in done.stderr
 
 
