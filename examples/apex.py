@@ -1,7 +1,8 @@
 """Ape-X (Horgan et al. 2018) in one file: explorers fill a shared prioritized buffer, and a learner trains a DQN.
 
-Install cpprb_impl, gymnasium and torch, and run it: it solves CartPole-v1 in a few minutes. Weights travel the other
-way through a second, tiny shared buffer. `make apex` runs a complete program with evaluation, checkpoints and logs.
+Install cpprb_impl, gymnasium and torch, and run it: it solves CartPole-v1 in a few minutes. The learner
+sends weights to the explorers through a second, tiny shared buffer. `make apex` runs a complete program with
+evaluation, checkpoints and logs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python apex_cluster.py [--address auto] [--explorers 16] [--seconds 600]
 
-All hosts need cpprb-impl[ray], gymnasium and torch; this file and apex.py are needed only where it is started.
-docs/clusters.md shows how to make a cluster. Nodes with the resource "data" are data hosts; without any, all nodes are.
+All hosts need cpprb-impl[ray], gymnasium and torch; this file and apex.py only where you start it.
+docs/clusters.md shows how to make a cluster. Nodes with the resource "data" are data hosts; if none has it, all are.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ RESTARTED = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": 
 
 
 class TrainingEnded(Exception):  # noqa: N818 (says what happened)
-    """There are no more weights."""
+    """Training has ended, so there are no more weights."""
 
 
 @ray.remote(num_cpus=0)
 class Newest:
-    """Knows which object in Ray's object store holds the newest weights; none when the training has ended."""
+    """Holds a reference to the newest weights in Ray's object store; an empty list once training has ended."""
 
     def __init__(self, reference: list[ray.ObjectRef]) -> None:
         self.reference = reference
@@ -47,7 +47,7 @@ class Newest:
 
 
 class Weights:
-    """Replaces apex.py's shared buffer of weights. Each version is sent once to a host, for all explorers there."""
+    """Replaces apex.py's shared buffer of weights. Each version is sent once to each host, for all explorers there."""
 
     def __init__(self) -> None:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
@@ -84,7 +84,7 @@ class Evaluator:
             self.evaluate(weights)
 
     def evaluate(self, weights: Weights) -> None:
-        """Play without exploration, again and again, and print the mean return."""
+        """Repeatedly play without exploration, and print the mean return."""
         torch.set_num_threads(1)
         env, network = gymnasium.make(apex.ENV), apex.make_network()
         while True:
@@ -105,7 +105,7 @@ class Evaluator:
 
 
 def data_hosts() -> list[str] | None:
-    """Return the addresses of the nodes that keep rows; None: all nodes."""
+    """Return the addresses of the nodes that keep rows, or None if all nodes do."""
     nodes = [node for node in ray.nodes() if node["Alive"] and "data" in node["Resources"]]
     return [node["NodeManagerAddress"] for node in nodes] or None
 

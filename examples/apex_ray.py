@@ -1,7 +1,7 @@
 """The Ape-X of apex.py, with Ray: explorers are tasks, and the shared buffers are passed to them as arguments.
 
 Install ray as well, and run it like apex.py. Explorers and learner must run on the machine that holds the buffers'
-memory: a task that Ray places on another machine gets an error that says so.
+memory: a task that Ray places on a different machine gets an error that says so.
 """
 
 from __future__ import annotations

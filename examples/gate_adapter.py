@@ -1,9 +1,9 @@
-"""An adapter by which a project has two versions of its buffer compared: here, Stable-Baselines3's.
+"""An adapter with which the gate compares two versions of a project's buffer: here, Stable-Baselines3's.
 
     make gate BASE=v2.8.0 PROJECT=../stable-baselines3 ADAPTER=examples/gate_adapter.py
 
-docs/gate-elsewhere.md explains it. An adapter contains the loops, so that nothing of the harness is timed between two
-calls of the library.
+docs/gate-elsewhere.md explains it. An adapter contains the loops, so that no harness code is timed between two calls of
+the library.
 """
 
 from __future__ import annotations
