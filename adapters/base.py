@@ -234,7 +234,7 @@ class Adapter(Peer):
         return 0
 
     def serve(self) -> None:
-        """Do what the learner must keep doing so that explorers' calls return, when it has stopped sampling."""
+        """Keep explorers' calls returning after the learner has stopped sampling."""
 
     def flush(self) -> None:
         """Wait until every row that this process added is stored."""

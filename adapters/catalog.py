@@ -85,7 +85,7 @@ SERVED: dict[str, str] = {
 #: This project's own buffer. A wrong answer from it or one of its variants fails the run.
 OURS = "cpprb_impl"
 
-#: Our buffer in a server as users write it first. When the server hangs, that is not a fault of this project.
+#: Our buffer in a typical first server. If the server hangs, this project is not at fault.
 OURS_IN_A_SERVER = "cpprb_impl[replay server]"
 
 #: Buffers over several hosts. They are measured by the hosts suite only, with its own profile.
@@ -121,7 +121,7 @@ TRAINING_ARMS: dict[str, str] = {
 
 
 def classes() -> dict[str, str]:
-    """Return where the adapter's class of every peer is, by its name."""
+    """Return the location of every peer's adapter class, by the peer's name."""
     return {
         **PEERS,
         **ON_REQUEST,

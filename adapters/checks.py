@@ -35,7 +35,7 @@ def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Col
             # The key's four bytes repeat, so that each part of a frame identifies its row.
             stamp = (keys + offset * 1_000_003).astype("<u4").view(np.uint8).reshape(rows, 4)
             values = np.tile(stamp, (1, cells // 4 + 1))[:, :cells]
-        elif dtype.kind in "iu":  # not via floats, which may not fit into a narrow integer
+        elif dtype.kind in "iu":  # not via floats, whose values may not fit into a narrow integer
             values = keys[:, None] + offset + each
         else:
             values = keys[:, None] + (offset + 1) / 8 + each / 1024

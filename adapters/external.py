@@ -1,4 +1,4 @@
-"""An adapter that another project has in a file of its own, to compare its buffer with others, or two versions of it.
+"""Another project's adapter, in its own file, for comparing the project's buffer with others, or two versions of it.
 
 The environment variable REPLAYBENCH_ADAPTER names the file, so that launches read it too. The adapter is then a
 single-process peer. docs/gate-elsewhere.md says how to write one.
@@ -49,7 +49,7 @@ def _load(file: str) -> type[Adapter]:
     if spec is None or spec.loader is None or not Path(file).is_file():
         raise BadAdapter(f"no such Python file: {file}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # which dataclasses look for
+    sys.modules[spec.name] = module  # where dataclasses look it up
     writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # the project's folder is left alone
     try:
         spec.loader.exec_module(module)

@@ -1,7 +1,7 @@
-"""The protocol of buffers whose rows are on other hosts than the processes that use them.
+"""The protocol of buffers whose rows are on different hosts from the processes that use them.
 
-The learner's process makes the adapter, once each data host serves. Explorers are further processes, on any host, which
-join with the learner's handle. Both then call the same methods as on one host.
+The learner's process makes the adapter once every data host is serving. Explorers are separate processes, on any host,
+that join with the learner's handle. Learner and explorers then call the same methods as on one host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RAY_PORT = 6399
 
 @dataclass(frozen=True)
 class Place:
-    """What a process knows of the hosts."""
+    """What a process knows about the hosts."""
 
     here: str  # address of its own host
     head: str  # address of the host of Ray's head node
@@ -27,9 +27,9 @@ class Place:
 
 
 class HostsAdapter(Adapter):
-    """One buffer over several hosts. Its other processes get it by `handle` and `joined`."""
+    """One buffer over several hosts. Processes other than the learner get access through `handle` and `joined`."""
 
-    #: whether it needs a Ray cluster over all hosts, with its head's port at `RAY_PORT`
+    #: whether the buffer needs a Ray cluster over all hosts, with the head listening on `RAY_PORT`
     on_ray: ClassVar[bool] = False
     #: part of the command line of the processes that serve rows on a data host; None: the process that calls `serving`
     victim: ClassVar[str | None] = None
@@ -37,17 +37,17 @@ class HostsAdapter(Adapter):
     @classmethod
     @contextmanager
     def serving(cls, _spec: Spec, here: str) -> Iterator[str]:
-        """Serve on a data host, which has the address `here`, and yield what clients need to know of it."""
+        """Serve on the data host with the address `here`, and yield what clients need to know about this host."""
         yield here
 
     @abstractmethod
     def __init__(self, spec: Spec, place: Place) -> None: ...
 
     def handle(self) -> bytes:
-        """Return what explorers need, besides the place, to join."""
+        """Return what explorers need in order to join, besides the place."""
         return b""
 
     @classmethod
     @abstractmethod
     def joined(cls, spec: Spec, place: Place, handle: bytes) -> Self:
-        """Return the adapter of an explorer's process."""
+        """Return the adapter for an explorer's process."""

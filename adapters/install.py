@@ -16,7 +16,7 @@ def main(names: Collection[str]) -> int:
     peers = [name for name in names if name not in wanted]
     try:
         chosen = registry.chosen(peers) if peers or not names else []
-        # Only some profiles train, and make has PyTorch's venv made for these.
+        # Training arms need PyTorch's venv, which make installs only for the profiles that train.
         chosen = [name for name in chosen if name in names or name not in registry.training_arms()]
         wanted += [registry.peer_class(name).venv for name in chosen]
     except registry.UnknownPeer as error:

@@ -27,8 +27,8 @@ from adapters.hosts import HostsAdapter
 from adapters.training_arm import TrainingArm
 from adapters.venvs import NotInstalled
 
-#: The peers to which ratios are taken: for single-process buffers, for shared buffers, for those over hosts, and for
-#: those inside a learner.
+#: The peers to which ratios are taken: for single-process buffers, for shared buffers, for buffers over hosts, and for
+#: buffers inside a learner.
 REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]", "stable-baselines3[training]")
 
 #: Prefixes of the segments that a killed launch can leave in /dev/shm: this project's and multiprocessing's.
@@ -75,7 +75,7 @@ def together() -> list[str]:
 
 
 def over_hosts() -> list[str]:
-    """Return the names of buffers whose rows are on other hosts than the processes that use them."""
+    """Return the names of buffers whose rows are on different hosts from the processes that use them."""
     return [*OVER_HOSTS, *OVER_HOSTS_ON_REQUEST]
 
 
@@ -86,8 +86,8 @@ def training_arms() -> list[str]:
 
 def chosen(names: Collection[str]) -> list[str]:
     """Return the peers that `names` select, and another project's. A name selects the peer and its variants, except
-    those that need another venv than the peer and are used without a learner: they are selected by their own
-    name. "all" selects every peer, and an empty collection selects the default peers. Raises `UnknownPeer`."""
+    variants used without a learner that need a different venv from the peer's: only their own names select them. "all"
+    selects every peer, and an empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
         on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
         return [name for name in every() if name not in on_request]

@@ -1,7 +1,7 @@
-"""The protocol of buffers inside a library's own learner: an arm of a comparison of trainings.
+"""The protocol of buffers inside a library's own learner: the arms of a paired training.
 
-An arm says which algorithm a training uses, and with which arguments that algorithm gets the arm's buffer. Everything
-else of a training is the same for all arms.
+An arm determines a training run's algorithm, and the arguments that make the algorithm use the arm's buffer. Everything
+else is the same for all arms.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from adapters.base import Peer
 
 @dataclass(frozen=True)
 class TrainingKind:
-    """What an arm must know of a training."""
+    """What an arm must know about a training run."""
 
     algorithm: str  # "DQN", "SAC"
     images: bool = False  # whether observations are stacks of images
 
 
 class TrainingArm(Peer):
-    """A way of using a buffer inside a learner. It is never constructed."""
+    """A way of using a buffer inside a learner. Arms are never constructed."""
 
-    #: whether it draws the rows that the library's own buffer would draw, so that trainings have identical results
+    #: whether it draws the same rows as the library's own buffer would, so that training runs have identical results
     exact: ClassVar[bool] = False
-    #: whether a time limit, as opposed to the end of an episode, is not learned as an end
+    #: whether learning distinguishes a time limit from the end of an episode
     handles_timeouts: ClassVar[bool] = True
-    #: steps whose rewards are summed in what it returns
+    #: number of steps whose rewards are summed in each row that it returns
     n_steps: ClassVar[int] = 1
     #: whether it stores the last next_obs of each episode
     keeps_last_next_obs: ClassVar[bool] = True
 
     @classmethod
     def refusal(cls, _learner: TrainingKind) -> str | None:
-        """Return why this arm cannot be used in that training, or None if it can."""
+        """Return why this arm cannot be used in this training run, or None if it can."""
         return None
 
     @classmethod

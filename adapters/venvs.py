@@ -4,8 +4,8 @@ One peer's pins must not restrict another's version, so each group of compatible
 in `.peers/<name>`, installed from `adapters/pins/<name>.txt` without dependency resolution. A launch of such a peer
 runs in its venv, with the same code and protocol as any other launch.
 
-If a venv cannot be installed, the reason is stored in `.peers/<name>/failed` and becomes the reason why its
-peers' cells have no figure; the run continues.
+If a venv cannot be installed, the reason is stored in `.peers/<name>/failed`, and the cells of its peers record this
+reason; the run continues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import IO
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT = CHECKOUT / ".peers"
 PINS = CHECKOUT / "adapters" / "pins"
-PYTORCH = "torch"  # the venv in which trainings run, whichever buffer they use
+PYTORCH = "torch"  # the venv for training runs, whichever buffer they use
 LONGEST_REASON = 300  # characters of pip's messages that a reason quotes
 
 
@@ -92,7 +92,7 @@ def installed(distribution: str, name: str | None) -> importlib.metadata.Distrib
 def make(name: str) -> None:
     """Install this venv as pinned, or store the reason why that failed.
 
-    A lock ensures one installation at a time: another make, or the pip of a killed one, may still be running.
+    A lock ensures one installation at a time: another make, or the pip of a killed make, may still be running.
     """
     if _installed(name):
         return

@@ -1,6 +1,6 @@
 """cpprb_impl over the hosts of a Ray cluster: `cpprb_impl.ray.PrioritizedReplayBuffer`.
 
-Each data host has a shard. The learner makes the buffer; explorers get a pickled copy, as a task's argument would be.
+Each data host has a shard. The learner makes the buffer; explorers get a copy, pickled like a task's argument.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Replay buffers inside Stable-Baselines3: its own, ours (`cpprb_impl.sb3`), and those of sb3-extra-buffers.
 
-Each is used as its documentation says: by arguments of DQN and SAC, which call `add` and `sample` themselves.
+Each is used as its documentation says: through arguments of DQN and SAC, which call `add` and `sample` themselves.
 """
 
 from __future__ import annotations

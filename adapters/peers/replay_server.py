@@ -1,7 +1,7 @@
-"""A replay server as users write it first: one process with a ZeroMQ socket, asyncio, and pickled messages.
+"""A typical first replay server: one process with a ZeroMQ socket, asyncio, and pickled messages.
 
-The design is that of the Ape-X servers that this project started from, without their lock: calls of the buffer await
-nothing, so they exclude each other anyway. The buffer is cpprb's or ours.
+The design is that of the Ape-X servers that this project started from, without their lock: buffer calls await nothing,
+so they exclude each other anyway. The buffer is cpprb's or ours.
 """
 
 from __future__ import annotations

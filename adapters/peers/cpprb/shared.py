@@ -10,10 +10,10 @@ lock, which is what cpprb's author compared.
 manager process (`SyncManager.register`, as in cpprb's documentation). All processes call it through a proxy, under one
 lock.
 
-`CpprbTf2rl`: the same as in tf2rl 1.1.5 (`tf2rl/algos/apex.py`), where the lock lives in the manager as well, so that
-locking and unlocking are two more messages.
+`CpprbTf2rl`: the same as in tf2rl 1.1.5 (`tf2rl/algos/apex.py`), where the lock lives in the manager as well, so
+locking and unlocking take two more messages.
 
-`CpprbQueue`: a buffer of the learner's own. Explorers send it their rows through a multiprocessing.Queue.
+`CpprbQueue`: the learner's own buffer. Explorers send their rows to the learner through a multiprocessing.Queue.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class CpprbQueue(Cpprb):
     contract = replace(
         CONTRACT, processes=Stated(Processes.ONE_LEARNER, "the learner's own; rows are pickled"), compression=no()
     )
-    BATCHES = 64  # that may wait in the queue
+    BATCHES = 64  # the capacity of the queue
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
@@ -209,8 +209,8 @@ class CpprbQueue(Cpprb):
         self.arriving.put({name: np.array(column) for name, column in rows.items()})
 
     def serve(self) -> None:
-        # At most those that are there now, since more may arrive all the time. An explorer's thread may not have sent
-        # all of them yet.
+        # Take at most as many batches as are queued now, since more may keep arriving. An explorer's thread may not
+        # have sent all of these yet.
         with suppress(queue.Empty):
             for _ in range(self.arriving.qsize()):
                 self.buffer.add(**self.arriving.get_nowait())

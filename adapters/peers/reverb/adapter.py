@@ -1,6 +1,6 @@
 """Reverb: a table on a real server, in another process on this machine, reached over gRPC.
 
-Of the documented ways to use it (the others are in `variants.py`), this is the fastest for each task, measured with
+Among the documented ways to use Reverb (see `variants.py`), this one is the fastest for each task, measured with
 CartPole rows on 2 cores:
 - rows without priorities: StructuredWriter, 30 us per row; TrajectoryWriter takes 55 us, Client.insert 355 us.
 - rows with priorities: TrajectoryWriter, since StructuredWriter takes no priority per item. Both are flushed every

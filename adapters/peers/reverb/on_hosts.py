@@ -1,7 +1,7 @@
 """Reverb with a server on each data host.
 
-With several servers, rows go to them in turn, a call to each, and so do requests for batches. Each server prioritizes
-its own rows only.
+With several servers, calls that add rows go to the servers in turn, as do requests for batches. Each server prioritizes
+only its own rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process that hosts a Reverb server, and the handle by which an adapter holds it."""
+"""The process that hosts a Reverb server, and the handle through which an adapter controls it."""
 
 from __future__ import annotations
 

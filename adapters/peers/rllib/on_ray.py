@@ -1,4 +1,4 @@
-"""RLlib's prioritized buffer in an actor of a Ray cluster, on another host than its callers."""
+"""RLlib's prioritized buffer in an actor of a Ray cluster, on a different host from its callers."""
 
 from __future__ import annotations
 

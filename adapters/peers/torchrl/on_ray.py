@@ -1,10 +1,10 @@
-"""TorchRL's `RayReplayBuffer`: its prioritized buffer in an actor of a Ray cluster, on another host than its callers.
+"""TorchRL's `RayReplayBuffer`: its prioritized buffer in a Ray actor, on a different host from its callers.
 
-Used as its docstring shows, with the storage and the sampler of `adapter.py` as constructors, and with the default
-transport, which is Ray. Explorers get a pickled `client()`. A row's priority is set in a second call.
+Used as its docstring shows, with the storage and the sampler of `adapter.py` as constructors, and with Ray, the default
+transport. Explorers get a pickled `client()`. A row's priority is set in a second call.
 
-The other transport, "distributed", fixes the size of all batches, and one layout for all updates of priorities, so that
-an explorer cannot set the priorities of 100 rows if a learner's batch has 32.
+The other transport, "distributed", fixes one size for all batches and one layout for all priority updates, so an
+explorer cannot set the priorities of 100 rows if a learner's batch has 32.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Used as its reference shows ("Sharing replay buffers across processes" and `TensorDictPrioritizedReplayBuffer`):
 `LazyMemmapStorage`, which is shared memory if it has no folder; `shared=True`, which puts each call under one lock; and
-`sync=False`, with which only the learner holds the priorities. Before each sample, it sets the priority of rows added
-since the last one to the largest so far. An explorer cannot set the priorities of its rows, so they are ignored here.
-The learner can set them, once a sample has registered the new rows.
+`sync=False`, with which only the learner holds the priorities. Before each sample, the learner sets rows added since
+the last sample to the largest priority so far. An explorer cannot set the priorities of its rows, so they are ignored
+here. The learner can set them, once a sample has registered the new rows.
 
 The storage takes its layout from the first row, which must exist before other processes start, so one row is added and
 removed again.
