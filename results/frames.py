@@ -57,7 +57,7 @@ def read(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd
 
 
 def table(runs: Mapping[str, Run]) -> pd.DataFrame:
-    """Return the rows of `read` for runs that are loaded already; `runs` maps the value of the column `run` to each."""
+    """Return the rows of `read` for loaded runs. `runs` maps each value of the column `run` to its run."""
     rows = [row for name, run in runs.items() for row in _rows(name, run)]
     parameters = sorted({column for row in rows for column in row if column.startswith("param.")})
     frame = pd.DataFrame(rows, columns=[*CELL, *ABOUT_RUN, *ABOUT_CELL, *OF_SAMPLE, *parameters])
@@ -126,12 +126,12 @@ def figures(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(samples: pd.DataFrame, reference: str | Mapping[str, str] = REFERENCES) -> pd.DataFrame:
-    """Return one row per cell and its job's reference: how many times as fast, by the rules of `figures`.
+    """Return one row per cell: how many times as fast as its job's reference, by the rules of `figures`.
 
     Ratios are taken within a block, so that a slow minute of the machine affects both. Above 1 is faster than the
-    reference, whether a lower or a higher value is better. `reference` is one peer, or a peer per suite; jobs that it
-    has not measured are omitted, as are values that are not above 0. `is_bound`: the reference made so few calls that
-    its rate is uncertain, and only `low` counts.
+    reference, whether a lower or a higher value is better. `reference` is one peer, or a peer per suite; jobs without
+    its figure are omitted, as are values that are not above 0. `is_bound`: the reference made so few calls that its
+    rate is uncertain, and only `low` counts.
     """
     known = samples[(samples["value"] > 0) & (samples["status"] != "invalidated")]
     named = known["suite"].map(reference) if isinstance(reference, Mapping) else reference
@@ -148,10 +148,10 @@ def ratios(samples: pd.DataFrame, reference: str | Mapping[str, str] = REFERENCE
 
 
 def control(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per run with a control: how many times as fast its first side is as its second, which is the same.
+    """Return one row per run with a control: how many times as fast its first side is as its identical second side.
 
-    A difference between two peers that is within `low` to `high` may be one of the machine. Within a block, the ratios
-    of the control's jobs are combined by their geometric mean; then the rules of `figures` apply.
+    A ratio between two peers that lies within `low` to `high` may be due to the machine alone. Within a block, the
+    ratios of the control's jobs are combined by their geometric mean; then the rules of `figures` apply.
     """
     known = samples[(samples["suite"] == "control") & (samples["value"] > 0) & (samples["status"] != "invalidated")]
     if not known.empty:
@@ -166,7 +166,7 @@ def control(samples: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many ratios of a second run lie within the intervals of a first one, of those that both have."""
+    """How many of a second run's ratios lie within a first run's intervals, among those that both runs have."""
 
     within: int  # the intervals of the first run
     widened: int  # those of `for_another_run`
@@ -174,9 +174,9 @@ class Agreement:
 
 
 def for_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
-    """Return these ratios with intervals in which the ratio of another run of the same machine lies in most jobs.
+    """Return these ratios with intervals that, for most jobs, contain the ratio of another run on the same machine.
 
-    An interval of a run is that of its own median. The median of another run varies just as much, so it lies there less
+    A run's interval is for its own median. Another run's median varies just as much, so that interval contains it less
     often: these intervals are twice as wide, and at least 20% to either side (docs/measuring/ratios.md shows how often
     they contained another run's ratio).
     """
@@ -187,7 +187,7 @@ def for_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
 def agreement(ratios: pd.DataFrame, first: str, second: str) -> Agreement:
     """Compare the ratios of two runs, from a table of that name.
 
-    Ratios of fewer launches than `FEWEST_FOR_INTERVAL` have no interval, and lower bounds none either.
+    Ratios based on fewer launches than `FEWEST_FOR_INTERVAL` have no interval, nor do lower bounds.
     """
     has_interval = (ratios["launches"] >= FEWEST_FOR_INTERVAL) & ~ratios["is_bound"]
     known = ratios[has_interval & (ratios["peer"] != ratios["reference"])]
@@ -202,7 +202,7 @@ TABLES = {"samples": lambda samples: samples, "figures": figures, "ratios": rati
 
 
 def write(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV or Parquet, by the suffix of `path`. Raises ValueError for another one."""
+    """Write a table as CSV or Parquet, by the suffix of `path`. Raises ValueError for any other suffix."""
     if path.suffix == ".csv":
         frame.to_csv(path, index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
     elif path.suffix == ".parquet":

@@ -1,4 +1,4 @@
-"""Jobs, at which peers are compared: one benchmark with one set of parameters on one workload."""
+"""Jobs, the units in which peers are compared: one benchmark with one set of parameters on one workload."""
 
 from __future__ import annotations
 

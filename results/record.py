@@ -26,7 +26,7 @@ Param = int | float | str | bool
 
 #: Units whose values may be negative: an environment may give negative rewards. schema.json names them, too.
 SIGNED = ("mean return",)
-#: Suites and profiles that older files call otherwise.
+#: Suites and profiles that have other names in older files.
 RENAMED = {
     "learning": "solve_time",
     "learners": "paired_training",
@@ -173,7 +173,7 @@ class Run:
     interrupted: bool = False
     declared: int = 0  # number of cells that the run was to measure
     minutes: float | None = None  # its time budget
-    resumed: list[str] = field(default_factory=list)  # when it went on after an interruption
+    resumed: list[str] = field(default_factory=list)  # when it was resumed after interruptions
     peers: list[RecordedPeer] = field(default_factory=list)
     workloads: list[RecordedWorkload] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -301,13 +301,13 @@ class Run:
                 )
                 for record in data["records"]
             ],
-            left=[Left(**left) for left in data.get("left", ())],  # older files have none of either
+            left=[Left(**left) for left in data.get("left", ())],  # older files lack both lists
             spent=[Spent(**spent) for spent in data.get("spent", ())],
         )
 
 
 def today(name: str) -> str:
-    """Return the present name of a suite or profile, which older files may call otherwise."""
+    """Return the current name of a suite or profile, given its name in a file of any age."""
     return RENAMED.get(name, name)
 
 

@@ -83,15 +83,15 @@ def speed_up(record: Record, reference: Record) -> Figure | None:
 def p_equal(mine: Sequence[float], others: Sequence[float]) -> float:
     """The two-sided p-value of "both come from one distribution", by permuting the difference of their means.
 
-    The test is exact for the few seeds of trainings, whatever the distribution of their returns: with five of each,
-    each of the 252 ways of dividing them counts. The smallest p-value is then 2 in 252.
+    The test is exact even for the few seeds of training runs, whatever the distribution of their returns: with five of
+    each, it counts all 252 ways of dividing them. The smallest p-value is then 2 in 252.
     """
 
     def difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
         means: np.ndarray = np.mean(one, axis=axis) - np.mean(other, axis=axis)
         return means
 
-    from scipy import stats  # its import takes longer than that of all else that a runner needs
+    from scipy import stats  # importing it takes longer than all else that a runner imports
 
     rng = np.random.default_rng(SEED)
     found = stats.permutation_test((mine, others), difference, vectorized=True, n_resamples=RESAMPLES, rng=rng)
@@ -99,14 +99,14 @@ def p_equal(mine: Sequence[float], others: Sequence[float]) -> float:
 
 
 def least_p(mine: int, others: int) -> float:
-    """Return the smallest p-value that `p_equal` can have with so many values of each."""
+    """Return the smallest p-value that `p_equal` can return for these numbers of values."""
     return (2 if mine == others else 1) / math.comb(mine + others, mine)
 
 
 def detectable(mine: Sequence[float], others: Sequence[float], power: float = 0.8) -> float:
     """Return the difference of means that a test at 5% would find with this power, given the spread of these values.
 
-    It is that of Student's t-test, which permuting the means resembles.
+    Computed for Student's t-test, which the permutation test of the means resembles.
     """
     from scipy import stats
 

@@ -31,7 +31,7 @@ def _finite_number(_checker: object, value: object) -> bool:
 
 @cache
 def _validator() -> Validator:
-    from jsonschema import Draft202012Validator  # not at import: launches, which check no file, would wait for it
+    from jsonschema import Draft202012Validator  # not at import, which would delay launches: they check no file
     from jsonschema.validators import extend
 
     # Python's json reads NaN and Infinity, and plain JSON Schema lets them pass as numbers.

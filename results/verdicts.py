@@ -1,4 +1,4 @@
-"""What a comparison takes, for the plan that measures as for the report that judges."""
+"""What a verdict requires, for both the plan that measures and the report that judges."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ REFERENCES = {
     "hosts": HOSTS_REFERENCE,
     "paired_training": PAIRED_REFERENCE,
 }
-#: Of the reference in a window; with fewer calls, its rate is too uncertain to be a divisor.
+#: Fewest calls of the reference in a window: with fewer, its rate is too uncertain to be a divisor.
 FEWEST_CALLS = 1_000
 
-#: Launches with which an interval is useful, and therefore the fewest for a verdict.
+#: Fewest launches for a useful interval, and therefore for a verdict.
 ENOUGH = 5
 #: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring/ratios.md).
 MATTERS = 1.1
-#: Ratios of two runs of one machine differ by up to this factor, however narrow their intervals: memory is faster at
+#: Ratios from two runs on one machine differ by up to this factor, however narrow their intervals: memory is faster at
 #: some hours than at others, and some libraries depend on it more than others (docs/measuring/ratios.md).
 BETWEEN_RUNS = 1.2
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from results.files import REFERENCE
 
 HISTORY, POWER = REFERENCE / "gate-history", REFERENCE / "gate"
-NEIGHBOUR, COUNTED = "neighbour", "work"  # how names of records begin
+NEIGHBOUR, COUNTED = "neighbour", "work"  # prefixes of records' names
 LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
 BESIDE = ", beside a process that uses one core"
 BESIDE_TWO = ", beside two such processes"
@@ -15,7 +15,7 @@ BESIDE_TWO = ", beside two such processes"
 
 @dataclass(frozen=True)
 class Way:
-    """A way to measure pairs, of which some leave out a rule against noise, to see what the rule gains."""
+    """A way to measure pairs. Some ways leave out a rule against noise, to show what the rule gains."""
 
     name: str
     what: str
