@@ -14,8 +14,8 @@ SUITES = (
     "control",  # one peer as if it were two: the differences that the machine alone makes; takes seconds
     "throughput",  # calls in one process
     "apex",  # explorers and a learner, with a real environment
-    "solve_time",  # trainings with that buffer, until their task is solved
-    "paired_training",  # trainings of other libraries, with their own buffer and with ours
+    "solve_time",  # training runs with that buffer, until their task is solved
+    "paired_training",  # other libraries' training runs, with their own buffer and with ours
     "sharing",  # the cost of a buffer that processes share
     "integrity",  # whether shared buffers return what was stored
     "conformance",  # whether a peer does what it promises
@@ -23,7 +23,7 @@ SUITES = (
     "startup",  # from import to the first batch
     "memory",  # bytes per transition
     "counts",  # instructions, memory accesses and system calls per call, for the gate
-    "hosts",  # rows on other hosts than the learner
+    "hosts",  # rows on different hosts from the learner's
 )
 
 

@@ -37,7 +37,7 @@ COMMON = ("root", "user", "localhost", "runner", "ubuntu", "debian")
 
 def obstacles() -> Iterator[str]:
     """Yield why this machine cannot be measured now."""
-    if "REPLAYBENCH_ADAPTER" in os.environ:  # whose buffer would be measured, too
+    if "REPLAYBENCH_ADAPTER" in os.environ:  # this adapter's buffer would be measured, too
         yield f"REPLAYBENCH_ADAPTER must not be set, got {os.environ['REPLAYBENCH_ADAPTER']}"
         return
     revision = machine.revision()

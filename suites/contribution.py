@@ -57,7 +57,7 @@ def faults(path: Path) -> list[str]:
 
 
 def control_faults(run: Run) -> list[str]:
-    """Return how the control of the machine failed: two sides that are the same must not differ."""
+    """Return how the machine's control failed: two identical sides must not differ."""
     found = frames.control(frames.table({"record": run}))
     blocks = min(found["launches"], default=0)
     if blocks < ENOUGH:
@@ -87,7 +87,7 @@ def _git(*command: str) -> bool:
 
 
 def version_faults(run: Run) -> list[str]:
-    """Return which libraries have other versions than those that this checkout pins."""
+    """Return which libraries' versions differ from those that this checkout pins."""
     found = []
     for peer in run.peers:
         wanted = pinned(peer.name) if peer.name in registry.every() else None
@@ -97,7 +97,7 @@ def version_faults(run: Run) -> list[str]:
 
 
 def pinned(name: str) -> str | None:
-    """Return the version of a peer's library in this checkout, or None if it is not a library of others."""
+    """Return the version of a peer's library in this checkout, or None if it is not another project's library."""
     peer = registry.peer_class(name)
     if peer.distribution is None:
         return None

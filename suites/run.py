@@ -4,8 +4,8 @@
     python -m suites.run --profile quick --env ID | --workload-file FILE ...
     python -m suites.run --profile full ... --resume FILE
 
-With `--minutes`, the run is planned to take that long, including this program's start and the report. With `--resume`,
-an interrupted run without a time budget goes on, in its file, given the options that it was started with.
+With `--minutes`, the run is planned to take that long, including this program's start and the report. With `--resume`
+and its original options, an interrupted run without a time budget continues in its file.
 
 Exit status: 0 if every declared cell has a figure or a reason that is not a fault of this project: the platform or the
 peer does not support it, it was left out because of the time budget, or another project's buffer crashed, hung or

@@ -57,12 +57,12 @@ class Launch:
 
     @cached_property
     def by_job(self) -> Mapping[tuple, Record]:
-        """What is measured, regardless of the peer -> its record."""
+        """Job, which does not name the peer -> its record."""
         return {self._job(record): record for record in self.records}
 
     @property
     def first_job(self) -> tuple:
-        """What its first record measures, regardless of the peer: launches are compared if they have it in common."""
+        """The job of its first record, without the peer: launches with the same first job are compared."""
         return self._job(self.records[0])
 
     def _job(self, record: Record) -> tuple:

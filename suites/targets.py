@@ -1,11 +1,11 @@
-"""What make's targets take and run. Needs the standard library alone, since it is called before anything is installed.
+"""What make's targets take and run. Needs only the standard library: it runs before anything is installed.
 
     python -m suites.targets check "TARGET ..." [NAME=VALUE ...]
     python -m suites.targets command TARGET [NAME=VALUE ...]
 
 `check` refuses names and values that these targets cannot use (status 2), and prints what bench or setup needs besides
-.venv. What takes a library to check, such as an environment's name, is checked later. `command` prints the shell
-command of a target, which ignores the variables of others.
+.venv. Values that only a library can check, such as an environment's name, are checked later. `command` prints the
+shell command of a target, ignoring other targets' variables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from adapters import catalog
 from suites import SUITES
 
-Check = Callable[[str], str]  # of a value: what is wrong with it, or ""
+Check = Callable[[str], str]  # what is wrong with a value, or ""
 
 PYTORCH_BUILT = ".peers/torch/.built"  # a file of make: PyTorch's venv, with our buffer built for it
 #: Profiles with launches that need PyTorch, whichever buffer they measure.
@@ -104,11 +104,11 @@ CHECKS: dict[str, Check] = {
     **dict.fromkeys(("HOSTS", "EXPLORERS", "COMMITS", "EVERY", "TRIALS", "EXECUTIONS"), number(1, int)),
 }
 OF_BENCH = {**CHECKS, "MINUTES": number(1), "RESUME": file()}
-#: If empty, these are refused; others are then as if they were not given.
+#: Variables that are refused if empty; others then count as not given.
 NEVER_EMPTY = ("PROFILE", "ENV", "WORKLOAD", "MINUTES", "SECONDS", "HOSTS", "LOSE_HOST", "ADDRESS")
 
 PLANNED = ("TRANSITIONS", "ROW", "BATCH", "BATCHES", "DATA_HOSTS", "EXPLORER_HOSTS", "CORES", "LINK", "CAPACITY")
-#: The shell command of each target. A part in [] is left out if its variable is empty; {NAME=x} is x then.
+#: The shell command of each target. A part in [] is left out if its variable is empty; {NAME=x} then becomes x.
 COMMANDS = {
     "setup": "{python} -m adapters.install '{PEERS}'",
     "bench": "[REPLAYBENCH_ADAPTER='{ADAPTER}'] {python} -m adapters.install '{PEERS}' && {"
@@ -164,7 +164,7 @@ ALSO = {
     "setup": ["PROFILE"],
     "apex": ["LOCK"],
     "gate": ["STRICT"],
-    "verify": ["SECONDS", "TRIALS", "EXECUTIONS", "ARGS"],  # of the targets that it makes
+    "verify": ["SECONDS", "TRIALS", "EXECUTIONS", "ARGS"],  # variables of the targets that it makes
     "lock": ["VENV"],
 }
 WORDS = ("ARGS", "RUN")  # which the shell splits
@@ -198,7 +198,7 @@ def bench(given: Values) -> Values:
 
 def apex(given: Values) -> Values:
     buffer, lock = given["BUFFER"], given["LOCK"]
-    if lock or buffer == catalog.OURS:  # which needs a lock; any other name is taken as it is
+    if lock or buffer == catalog.OURS:  # our buffer needs a lock; any other name is used as it is
         buffer = f"{buffer or catalog.OURS}[lock={lock or 'none'}]"
     return {"BUFFER": buffer}
 

@@ -46,7 +46,7 @@ class ThreadTimes(NamedTuple):
 
     @classmethod
     def by(cls, process: int) -> ThreadTimes:
-        """Read it from /proc/PID/schedstat. Raises RuntimeError if that cannot be read: some kernels lack it."""
+        """Read the times from /proc/PID/schedstat. Raises RuntimeError if that fails: some kernels lack this file."""
         try:
             running, waiting, _ = Path(f"/proc/{process}/schedstat").read_text().split()
         except OSError as error:  # raised here, so that the harness is blamed and not the peer

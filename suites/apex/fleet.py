@@ -55,7 +55,7 @@ class ExplorerFleet:
             durations.add(clock() - begin)
 
     def _prepared(self, number: int, counter: ctypes.c_int64) -> Iterator[Columns]:
-        """Yield recorded rows, after CPU time for as many steps. Each explorer begins elsewhere in the recording."""
+        """Yield recorded rows, after CPU time for as many steps. Explorers begin at different rows."""
         rows, seconds = self.job.rows, self.job.step_us / 1e6
         usable = min(self.recording.transitions, PREPARED_ROWS) // rows * rows
         calls = [
@@ -74,7 +74,7 @@ class ExplorerFleet:
             at = (at + 1) % len(calls)
 
     def _really(self, number: int, counter: ctypes.c_int64) -> Iterator[Columns]:
-        """Yield rows of the real environment. The arrays are the same each time."""
+        """Yield rows of the real environment. The arrays are reused."""
         seed = int(np.random.SeedSequence((number, os.getpid())).generate_state(1)[0])
         transitions = play(self.job.workload, self.recording.stack, seed)
         columns = {

@@ -3,9 +3,9 @@
     python -m suites.apex --peer NAME [--job JOB ...] [--seconds S]
 
 One launch measures one peer; its jobs share one buffer, which is filled first. Before each timed window every sampled
-row is checked: CartPole's dynamics are deterministic, so a row that mixes those of two writers, or was never written,
-shows. On Seaquest only the frames are checked: successive stacks overlap. The number of rows checked is a figure of its
-own, `whole`, whose status is `wrong` if any of them was broken. The other figures are measured even in that case.
+row is checked: CartPole's dynamics are deterministic, so a row that mixes two writers' rows, or was never written, is
+detected. On Seaquest only the frames are checked: successive stacks overlap. The number of rows checked is a figure of
+its own, `whole`, whose status is `wrong` if any of them was broken. The other figures are measured even in that case.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ JOB = ApexJob(WORKLOAD, explorers=4, rows=100, capacity=10_000, step_us=REAL, wo
 FILL_SECONDS = 60.0
 STARVED_SECONDS = 5.0  # a window in which no explorer adds anything is prolonged up to this length
 NEW_ROWS = 1_000  # added before rows are checked: those with which the buffer was filled were written alone
-CHECKED_SHARE, WARM_SHARE = 0.5, 0.125  # of the window's length, before it
+CHECKED_SHARE, WARM_SHARE = 0.5, 0.125  # of the window's length, spent before it
 HUGE, SMALL = 1e12, 0.01  # a priority that makes almost every draw return its row, and one of rows drawn before
-TRIALS, MOST_SAMPLES = 10, 200  # of one staleness; samples until a trial gives up
+TRIALS, MOST_SAMPLES = 10, 200  # per staleness; samples until a trial gives up
 
 Figure = tuple[Outcome, float | None, str | None]  # outcome, value, and the reason if there is no value or it is wrong
 Figures = dict[str, Figure]
@@ -145,7 +145,7 @@ def _window(
     durations = {"add": fleet.adds, "sample": [learner.samples], "update": [learner.updates]}
     calls = {name: [each.calls for each in kept] for name, kept in durations.items()}
     processes = [process.pid for process in explorers.processes.values() if process.pid is not None]
-    # What takes long to read is read first and last, and knows when: on a busy machine, that takes tens of ms.
+    # Slow readings come first and last, and record their time: on a busy machine, they take tens of ms.
     cpu = CpuTime.now()
     theirs, ours, rows = [ThreadTimes.by(each) for each in processes], ThreadTimes.by(os.getpid()), explorers.added()
     took, steps = 0.0, 0
@@ -176,9 +176,9 @@ def _window(
 
 def _staleness(adapter: Adapter) -> Figure:
     """Measure how many samples are drawn before a new priority takes effect: those that the buffer has prefetched. A
-    row gets a huge priority, so the first sample that knows of it contains the row. As in a training, the sample's own
-    indexes are passed: for a part of them, a buffer may not know which of its samples is meant, and refuse an update
-    that may be late."""
+    row gets a huge priority, so the first sample drawn with this priority contains the row. As in training, the
+    sample's own indexes are passed: given only some of these, a buffer may not know which sample is meant, and refuse
+    an update that may be late."""
     worst = 0
     for _ in range(TRIALS):
         indexes = adapter.sample(LEARNER_BATCH)["indexes"]

@@ -1,4 +1,4 @@
-"""Explorers' real environments, played with random actions, and how the rows that come from them are checked."""
+"""Explorers' real environments, played with random actions, and checks of the rows that come from these."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def frames_follow(rows: Columns) -> Array:
 
 
 def check_of(recording: Workload) -> tuple[Callable[[Columns], Array], str]:
-    """Return a function that says which rows are whole, and what the other rows are not."""
+    """Return a function that says which rows are whole, and what whole rows are."""
     if recording.stack > 1:
         return frames_follow, "pairs of successive stacks of frames"
     return cartpole.is_step, "steps of CartPole"

@@ -1,7 +1,7 @@
 """What the apex suite measures: explorers and a learner on one prioritized buffer, and what each of them waits for.
 
-One launch measures one peer with one workload, capacity and number of rows per call, and on that buffer each number of
-explorers with each environment and learner.
+One launch measures one peer with one workload, capacity and number of rows per call, and, on that buffer, each number
+of explorers with each environment and learner.
 """
 
 from __future__ import annotations

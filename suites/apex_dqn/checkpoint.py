@@ -1,4 +1,4 @@
-"""Checkpoints: the networks, the buffer and the counters, from which a training resumes with the same next sample."""
+"""Checkpoints: networks, buffer and counters, from which a training run resumes with the same next sample."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SHARDS = "shards"  # instead of BUFFER: a folder with a file for each host
 
 
 class NotResumable(Exception):  # noqa: N818 (a state, with its reason)
-    """There is nothing to resume from, or it cannot be continued; the message says why."""
+    """There is no checkpoint, or it cannot be resumed; the message says why."""
 
 
 @contextmanager
 def reading(checkpoint: Path) -> Iterator[None]:
-    """Raise `NotResumable` for whatever is wrong with the checkpoint that is being read."""
+    """Raise `NotResumable` for any error in the checkpoint that is being read."""
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError) as error:
@@ -63,7 +63,7 @@ def every(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path) -> Path:
-    """Return the newest complete checkpoint of the training in `folder`. Raises `NotResumable`."""
+    """Return the newest complete checkpoint of the training run in `folder`. Raises `NotResumable`."""
     if not (found := every(folder)):
         raise NotResumable(f"{folder} contains no checkpoint")
     return found[-1]
@@ -74,11 +74,11 @@ def save(
 ) -> Columns:
     """Write a checkpoint, remove older ones, and return the next sample.
 
-    The checkpoint gets its name once it is complete, and only then are older ones removed. The buffer continues as it
-    was loaded from the file: loading moves rows into the slots of those that killed explorers lost, so a resumed
-    training would otherwise draw another sample. A buffer over several hosts just continues: it can be loaded on
-    another number of hosts, and then draws other samples in any case. Raises OSError or RuntimeError if the checkpoint
-    cannot be written, and `NotResumable` if the buffer cannot be loaded again.
+    The checkpoint gets its name once it is complete, and only then are older ones removed. The buffer continues from
+    the file: loading moves rows into the slots of rows that killed explorers lost, so a resumed training run would
+    otherwise draw a different sample. A buffer over several hosts just continues: it can be loaded on a different
+    number of hosts, and then draws different samples anyway. Raises OSError or RuntimeError if the checkpoint cannot be
+    written, and `NotResumable` if the buffer cannot be loaded again.
     """
     unfinished, buffer = folder / "unfinished-checkpoint", adapter.buffer  # type: ignore[attr-defined]
     exact = not isinstance(adapter, HostsAdapter)
@@ -123,10 +123,10 @@ def load(checkpoint: Path, adapter: Adapter, explorers: int) -> tuple[dict[str, 
 
 
 def check_next_sample(checkpoint: Path, adapter: Adapter, batch: Columns) -> None:
-    """Raise `NotResumable` if another sample followed this checkpoint. With several hosts, none is expected."""
+    """Raise `NotResumable` unless `batch` followed this checkpoint. Not checked with several hosts."""
     if isinstance(adapter, HostsAdapter):
         return
     with reading(checkpoint):
         expected = json.loads((checkpoint / NEXT).read_text())["sha256"]
     if expected != digest(adapter, batch):
-        raise NotResumable(f"{checkpoint}: the first sample after resuming differs from the one that followed it")
+        raise NotResumable(f"{checkpoint}: the first sample after resuming differs from the first sample after saving")

@@ -18,7 +18,7 @@ from suites.workloads.recipes import gymnasium_make
 
 
 def play(network: Network, envs: list[gymnasium.Env], seed: int) -> Array:
-    """Play one greedy episode in each environment, all in lockstep; return their returns, float64 (len(envs),)."""
+    """Play one greedy episode per environment, in lockstep; return the episodes' returns, float64 (len(envs),)."""
     obs = np.stack([observed(env.reset(seed=seed + i)[0]) for i, env in enumerate(envs)])
     returns, playing = np.zeros(len(envs)), np.arange(len(envs))
     while len(playing):
@@ -34,7 +34,7 @@ def play(network: Network, envs: list[gymnasium.Env], seed: int) -> Array:
 
 
 def evaluate(settings: TrainingSettings, weights: NetworkWeights, progress: Counters) -> None:
-    """Evaluate now and then until the training stops."""
+    """Evaluate periodically until the training run stops."""
     torch.set_num_threads(1)
     envs = [gymnasium_make(settings.env) for _ in range(settings.episodes)]
     network, known, number = network_for(envs[0], settings), -1, 0

@@ -45,7 +45,7 @@ class LocalBuffer:
         self.rows = 0
 
     def store(self, transition: Transition, priority: float) -> int:
-        """Return how many transitions were added to the shared buffer."""
+        """Store a transition; return how many were added to the shared buffer."""
         for column, value in zip(self.columns.values(), transition, strict=True):
             column[self.rows] = value
         self.priorities[self.rows] = priority
@@ -60,7 +60,7 @@ class LocalBuffer:
 def explore(
     number: int, life: int, settings: TrainingSettings, adapter: Adapter, weights: NetworkWeights, progress: Counters
 ) -> None:
-    """Explore until the training stops. `life` counts how often this explorer was restarted."""
+    """Explore until the training run stops. `life` counts how often this explorer was restarted."""
     torch.set_num_threads(1)
     seed = np.random.SeedSequence((settings.seed, number, life))
     random, env = np.random.default_rng(seed), gymnasium_make(settings.env)

@@ -20,7 +20,7 @@ from suites.apex_dqn.weights import NetworkWeights
 from suites.workloads.recipes import gymnasium_make
 
 RETURN_SECONDS = 60.0
-PAUSE_SECONDS = 30.0  # that a checkpoint waits for explorers
+PAUSE_SECONDS = 30.0  # for which a checkpoint waits for explorers
 
 
 class Training:
@@ -39,14 +39,14 @@ class Training:
         self.learner = DoubleDQN(network_for(gymnasium_make(settings.env), settings), settings)
 
     def run(self, every: float, resume: bool) -> None:
-        """Train until the training stops, with a checkpoint every so many seconds and at the end."""
+        """Train until the run stops, with a checkpoint after every `every` seconds and at the end."""
         batch = self._resume() if resume else None
         self.publish()
         if batch is not None:
             self.train_on(batch)
         self.progress.go_on()
         while sum(self.progress.transitions) < self.settings.least_rows and not self.progress.stop.value:
-            self.adapter.serve()  # a buffer that only the learner reads takes no more rows once its queue is full
+            self.adapter.serve()  # a buffer that only the learner reads accepts no more rows once its queue is full
             time.sleep(0.01)
         due = time.monotonic() + every
         while not self.progress.stop.value:
@@ -84,7 +84,7 @@ class Training:
         self.weights.publish(self.learner.steps, flat_weights(self.learner.network))
 
     def save(self) -> Columns:
-        """Write a checkpoint while the explorers wait; return the next batch, with which they still wait."""
+        """Write a checkpoint while the explorers wait; return the next batch, drawn before they continue."""
         assert self.folder is not None
         progress = self.progress
         if not progress.all_paused(PAUSE_SECONDS):

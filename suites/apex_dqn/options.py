@@ -21,7 +21,7 @@ def _option(field: str) -> str:
 
 
 def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Namespace, TrainingSettings]:
-    """Return the options and the settings of the training, which are those of the resumed one if there is one. Exits
+    """Return the options and the settings of the training run, which are the resumed run's if one is resumed. Exits
     with status 2 if an option is invalid."""
     parser = argparse.ArgumentParser(
         prog="python -m suites.apex_dqn.train", usage="%(prog)s [options]; --help lists them", description=description
@@ -34,23 +34,23 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
         )  # fmt: skip
     parser.add_argument(
         "--minutes", type=float, default=10.0,
-        help="at most, including the time before the training was resumed; default: %(default)s",
+        help="at most, including the time before the run was resumed; default: %(default)s",
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, help="the same in seconds")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--address", help="run on the Ray cluster at this address, such as auto")
     where.add_argument(
-        "--hosts", type=int, help="run on so many hosts made of this machine (Linux, root), the first for the learner"
+        "--hosts", type=int, help="run on this many hosts made of this machine (Linux, root), the first for the learner"
     )
     parser.add_argument(
-        "--lose-host", type=float, metavar="SECONDS", help="let the last of the hosts lose power after so long"
+        "--lose-host", type=float, metavar="SECONDS", help="let the last of the hosts lose power after this long"
     )
     parser.add_argument(
         "--target", type=float, help="score at which to stop; default: the environment's reward threshold"
     )
     parser.add_argument("--folder", type=Path, help="for checkpoints and logs; default: a new one in results/runs/")
     parser.add_argument("--checkpoint-seconds", type=float, default=60.0, help="default: %(default)s")
-    parser.add_argument("--resume", type=Path, metavar="FOLDER", help="continue the training in this folder")
+    parser.add_argument("--resume", type=Path, metavar="FOLDER", help="continue the training run in this folder")
     args = parser.parse_args(arguments)
     for name in ("minutes", "seconds", "checkpoint_seconds", "lose_host"):
         value = getattr(args, name)
@@ -61,7 +61,7 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
     if args.hosts is not None and not 1 <= args.hosts <= MOST_HOSTS:
         parser.error(f"--hosts must be from 1 to {MOST_HOSTS}, got {args.hosts}")
     if args.lose_host is not None and (args.hosts or 0) < 3:
-        parser.error("--lose-host needs --hosts 3 or more: the first has the learner, and another one must remain")
+        parser.error("--lose-host needs --hosts 3 or more: the first has the learner, and another must remain")
     if args.lose_host is not None and args.lose_host >= args.seconds:
         parser.error(f"--lose-host must be below {args.seconds:g}, when the training ends, got {args.lose_host:g}")
     if args.target is not None and math.isnan(args.target):
@@ -73,7 +73,7 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
             given.setdefault("peer", ON_HOSTS[0])
         settings = _stored(args.resume, given) if args.resume else TrainingSettings(**given)
         if args.resume and args.folder:
-            raise BadSetting("folder", "cannot be chosen when a training is resumed")
+            raise BadSetting("folder", "cannot be chosen when a training run is resumed")
         if settings.peer not in (usable := ON_HOSTS if on_hosts else _usable()):
             raise BadSetting("peer", f"must be one of {', '.join(usable)}, got {settings.peer}")
     except BadSetting as error:
@@ -82,7 +82,7 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
 
 
 def arguments_for(args: argparse.Namespace, settings: TrainingSettings, address: str) -> list[str]:
-    """Return the arguments for the same training on the Ray cluster at `address`."""
+    """Return the arguments for the same training run on the Ray cluster at `address`."""
     chosen = {_option(name): getattr(args, name) for name in ("seconds", "target", "checkpoint_seconds", "folder")}
     if args.resume:
         chosen["--resume"] = args.resume
@@ -97,16 +97,16 @@ def _usable() -> list[str]:
 
 
 def _stored(folder: Path, given: dict[str, object]) -> TrainingSettings:
-    """Return the settings of the training in `folder`. Raises `BadSetting`, also if other ones are given."""
+    """Return the settings of the training run in `folder`. Raises `BadSetting`, also if different ones are given."""
     if not (folder / SETTINGS).exists():
-        raise BadSetting("resume", f"must be the folder of a training, and {folder} has no {SETTINGS}")
+        raise BadSetting("resume", f"must be the folder of a training run, and {folder} has no {SETTINGS}")
     try:
         settings = TrainingSettings(**json.loads((folder / SETTINGS).read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise BadSetting(
-            "resume", f"must be the folder of a training; {folder / SETTINGS} cannot be read: {error}"
+            "resume", f"must be the folder of a training run; {folder / SETTINGS} cannot be read: {error}"
         ) from None
     for name, value in given.items():
         if value != (kept := getattr(settings, name)):
-            raise BadSetting(name, f"cannot change when a training is resumed: it is {kept}, got {value}")
+            raise BadSetting(name, f"cannot change when a training run is resumed: it is {kept}, got {value}")
     return settings

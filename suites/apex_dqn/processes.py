@@ -1,4 +1,4 @@
-"""Who does the work of a training: processes, and what they share besides transitions. Here, all on this machine."""
+"""The processes of a training run, and what they share besides transitions. Here, all are on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
 
 class TrainingProcess(Protocol):
-    """A process of a training, as `multiprocessing` describes processes."""
+    """A process of a training run, with the interface of `multiprocessing`'s processes."""
 
     @property
     def exitcode(self) -> int | None: ...
@@ -43,7 +43,7 @@ class ProcessStarter(Protocol):
         """Start a process that calls `work(*args)`; `beside`: on the supervisor's host."""
 
     def close(self) -> None:
-        """Kill what still runs. May be called again."""
+        """Kill the processes that still run. May be called again."""
 
 
 class Forked:
@@ -52,7 +52,7 @@ class Forked:
     def __init__(self, explorers: int, weights: int) -> None:
         self._context, self._pid = multiprocessing.get_context("fork"), os.getpid()
         self.progress, self.weights = Counters(explorers), SharedWeights(weights)
-        self._processes: list[BaseProcess] = []  # every one that was started
+        self._processes: list[BaseProcess] = []  # all that were started
 
     def start(self, work: Callable[..., None], *args: Any, beside: bool = False) -> TrainingProcess:
         signals = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the child ignores them

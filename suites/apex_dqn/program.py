@@ -29,7 +29,7 @@ from suites.workloads.recipes import gymnasium_make
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = ROOT / "results" / "runs"
-# What is wrong with the options, the environment, the folder or the checkpoint, and needs no traceback.
+# Errors in the options, the environment, the folder or the checkpoint, which need no traceback.
 TROUBLE = (
     ValueError, OverflowError, MemoryError, OSError, RuntimeError, ImportError, NotImplementedError, NotInstalled,
     Unavailable, NotResumable, gymnasium.error.Error,
@@ -38,13 +38,13 @@ TROUBLE = (
 
 @contextmanager
 def _claimed(folder: Path, settings: TrainingSettings, resume: bool) -> Iterator[None]:
-    """Make the folder, and lock it. Raises ValueError if it is another training's."""
+    """Make the folder, and lock it. Raises ValueError if it belongs to another training run."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"another training uses {folder}") from None
+            raise ValueError(f"another training run uses {folder}") from None
         if not resume:
             check_new(folder)
             (folder / SETTINGS).write_text(json.dumps(asdict(settings), indent=1))
@@ -52,14 +52,14 @@ def _claimed(folder: Path, settings: TrainingSettings, resume: bool) -> Iterator
 
 
 def check_new(folder: Path) -> None:
-    """Raise ValueError if the folder contains a training."""
+    """Raise ValueError if the folder contains a training run."""
     if (folder / SETTINGS).exists() or checkpoint.every(folder):
         instead = f"; {_continue(folder)}" if checkpoint.every(folder) else ""
-        raise ValueError(f"{folder} contains a training: choose another --folder{instead}")
+        raise ValueError(f"{folder} contains a training run: choose a different --folder{instead}")
 
 
 def _continue(folder: Path, args: argparse.Namespace | None = None) -> str:
-    """Say how a training goes on, after one with these options: its limit of time includes the time before."""
+    """Say how to continue a training run with these options: the time limit includes the time before."""
     variables = {"RESUME": shlex.quote(_shown(folder))}
     if args:
         variables |= {"MINUTES": math.ceil(args.seconds / 60) + 10, "HOSTS": args.hosts, "ADDRESS": args.address}
@@ -73,16 +73,16 @@ def _shown(path: Path) -> str:
 
 
 def check(args: argparse.Namespace, settings: TrainingSettings) -> None:
-    """Raise one of `TROUBLE` if it is known that the training cannot begin, before anything is started for it."""
+    """Raise one of `TROUBLE` if the training run is known to be impossible, before anything is started."""
     if args.resume:
         if not checkpoint.supported(settings.peer):
-            raise ValueError(f"a training with {settings.peer} cannot be resumed: its buffer cannot be saved")
+            raise ValueError(f"a training run with {settings.peer} cannot be resumed: its buffer cannot be saved")
         checkpoint.newest(args.resume)
     buffer_and_weights(settings)
 
 
 def refuse(error: Exception, settings: TrainingSettings) -> int:
-    """Print why the training cannot begin; return the exit status."""
+    """Print why the training run cannot begin; return the exit status."""
     cause = f"--env {settings.env} cannot be used: " if isinstance(error, gymnasium.error.Error) else ""
     print(f"{cause}{error}", file=sys.stderr)
     return 2

@@ -1,4 +1,4 @@
-"""What the processes of a training share besides transitions and weights: counters and flags."""
+"""What the processes of a training run share besides transitions and weights: counters and flags."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ENDED = -1  # in `paused`: the explorer adds nothing more
 class Evaluation(NamedTuple):
     """The result of one evaluation."""
 
-    seconds: float  # of the training, when the evaluation ended
+    seconds: float  # into the training run, when the evaluation ended
     score: float  # mean return
     steps: int  # of the learner, when it published the evaluated weights
 
 
 def score_at(evaluations: Sequence[Evaluation], second: float) -> float:
-    """Return the score of the last evaluation that had ended by then, or of the first one. A training that has solved
-    its task has ended, and keeps its last score."""
+    """Return the score of the last evaluation that had ended by then, or of the first one. A training run that has
+    solved its task has ended, and keeps its last score."""
     ended = [each for each in evaluations if each.seconds <= second]
     return (ended[-1] if ended else evaluations[0]).score
 
@@ -43,10 +43,10 @@ class Counters:
         self.last_return = context.RawArray(ctypes.c_double, explorers)
         self.steps = context.RawValue(ctypes.c_int64, 0)  # of the learner
         self.error = context.RawValue(ctypes.c_double, 0.0)  # the mean absolute TD error of its last batch
-        self.began = context.RawValue(ctypes.c_double, time.monotonic())  # moved back by what a resumed run took before
+        self.began = context.RawValue(ctypes.c_double, time.monotonic())  # earlier by what a resumed run took before
         self.reason = context.RawArray(
             ctypes.c_char, LONGEST_REASON + 1
-        )  # why the learner cannot go on; empty if it can
+        )  # why the learner cannot continue; empty if it can
         # One evaluator at a time writes a few bytes at once, which is atomic: the pipe needs no lock.
         self.evaluations, self.evaluated = context.Pipe(duplex=False)
         self._pauses = 1

@@ -1,10 +1,10 @@
-"""The settings of a training, and each explorer's epsilon."""
+"""The settings of a training run, and each explorer's epsilon."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-# Smallest and largest values. Larger buffers are refused when their memory cannot be had.
+# Smallest and largest values. Larger buffers are refused if their memory cannot be allocated.
 RANGES: dict[str, tuple[float, float]] = {
     "explorers": (1, 1_000),
     "seed": (0, 2**32 - 1),

@@ -1,4 +1,4 @@
-"""The supervisor: starts the processes of a training, starts explorers and evaluators again that died, and ends all."""
+"""The supervisor: starts a training run's processes, restarts explorers and evaluators that died, and ends them all."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from suites.workloads.recipes import gymnasium_make
 LOOK_SECONDS = 0.1
 END_SECONDS = 60.0  # for processes to end by themselves, including a last checkpoint
 EXPLORER_SECONDS = 10.0  # for explorers to end, before they are killed so that the learner need not wait for them
-LIVES = 3  # an explorer that dies so often without adding a transition, or an evaluator without a score, cannot run
+LIVES = 3  # an explorer that dies this often without adding a transition, or an evaluator without a score, cannot run
 
 
 class Failed(Exception):  # noqa: N818 (its name is the outcome)
-    """A process ended that the training cannot do without."""
+    """A process that the training run cannot do without has ended."""
 
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What a training reached."""
+    """What a training run reached."""
 
     seconds: float
     steps: int
@@ -44,7 +44,7 @@ class TrainingOutcome:
 
 
 class Supervisor:
-    """The processes of one training."""
+    """The processes of one training run."""
 
     def __init__(self, settings: TrainingSettings, adapter: Adapter, starter: ProcessStarter) -> None:
         self.settings, self.adapter, self.starter = settings, adapter, starter
@@ -69,8 +69,8 @@ class Supervisor:
         return self.starter.start(explore, number, self.lives[number], *shared)
 
     def look(self) -> None:
-        """Restart dead explorers and a dead evaluator, and collect evaluations. Raises `Failed` if the training cannot
-        continue, and `NotResumable` if its checkpoint cannot be continued."""
+        """Restart dead explorers and a dead evaluator, and collect evaluations. Raises `Failed` if the training run
+        cannot continue, and `NotResumable` if its checkpoint cannot be resumed."""
         while self.progress.evaluations.poll():
             self.evaluations.append(self.progress.evaluations.recv())
         if not self.learner.is_alive():
@@ -146,8 +146,8 @@ def buffer_and_weights(settings: TrainingSettings) -> tuple[Spec, int]:
 
 @contextmanager
 def on_this_machine(settings: TrainingSettings) -> Iterator[tuple[Adapter, ProcessStarter]]:
-    """Make the buffer and what starts processes; close the buffer at the end. Raises ValueError if DQN cannot act in
-    the environment, and whatever the buffer raises if it cannot be had."""
+    """Make the buffer and the starter of processes; close the buffer at the end. Raises ValueError if DQN cannot act in
+    the environment, and whatever the buffer raises if it cannot be made."""
     spec, weights = buffer_and_weights(settings)
     with (
         closing(registry.adapter_class(settings.peer).make(spec)) as adapter,
@@ -170,9 +170,9 @@ def train(
     resume: bool = False,
 ) -> TrainingOutcome:
     """Train until an evaluation reaches `target`, for `seconds` or until `interrupted`; `watch` is called about ten
-    times per second. Checkpoints are written to `folder`; None: none are.
+    times per second. Checkpoints are written to `folder`, unless it is None.
 
-    Raises `Failed`, and `NotResumable`. No process of the training remains, however it ends.
+    Raises `Failed`, and `NotResumable`. However the training run ends, it leaves no process behind.
     """
     supervisor = Supervisor(settings, adapter, starter)
     progress = supervisor.progress

@@ -4,8 +4,8 @@
     python -m suites.apex_dqn.train --resume FOLDER
     python -m suites.apex_dqn.train --hosts 3 | --address auto     over the hosts of a Ray cluster
 
-This process only supervises: it starts an explorer again that has died, prints the progress, and writes TensorBoard's
-logs. The training ends when the score reaches the environment's reward threshold, after `--minutes`, or with Ctrl-C; a
+This process only supervises: it restarts explorers that have died, prints the progress, and writes TensorBoard's logs.
+The training ends when the score reaches the environment's reward threshold, after `--minutes`, or with Ctrl-C; a
 checkpoint is written first, if the buffer can be saved. Exit status: 0 if the target was reached or the time is up, 1
 if the learner died or an explorer cannot run, 2 for bad arguments, 130 after Ctrl-C.
 """

@@ -4,8 +4,8 @@
 
 Each check drives the peer and observes one behaviour (`adapters.behaviours`), which is compared with the one that
 the peer's contract states. The record stores the observed word and the evidence for it. A figure says how much was
-checked. A wrong result is repeated up to twice with other seeds, and withdrawn only if both repetitions are sound. A
-peer that does better than its contract states is no finding: the evidence then says that the adapter is out of date.
+checked. A wrong result is repeated up to twice with different seeds, and withdrawn only if both repetitions are sound.
+A peer that does better than its contract states is no finding: the evidence then says that the adapter is out of date.
 
 Some calls may never return, or may end the process, so a worker process makes the calls while another process watches.
 The worker announces such a call in advance. If it then reports nothing within the patience, the observed behaviour is
@@ -161,7 +161,7 @@ def watch(peer: str, setting: ConformanceSettings) -> Iterator[Mapping[str, dict
 
 
 def _observe_again(peer: str, setting: ConformanceSettings, number: int, repetition: int) -> Mapping[str, dict]:
-    """Return the observations of one part in a worker that makes no other, with another seed."""
+    """Return the observations of one part, made with a different seed by a worker that runs no other part."""
     worker, ended = Worker(peer, replace(setting, seed=setting.seed + repetition), number, number), False
     try:
         said, ended = _observe(worker, list(PARTS.values())[number], setting)
@@ -217,7 +217,7 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
 
 
 def _judged(kind: type[Adapter], again: str, check: str, report: dict) -> dict:
-    """The fields of the result for what a worker reported of a check."""
+    """The fields of the result for what a worker reported about a check."""
     return judge(kind, check, Seen(**report), again) if "word" in report else report
 
 

@@ -1,1 +1,1 @@
-"""Control: by how much two launches differ that are the same."""
+"""Control: by how much two identical launches differ."""

@@ -46,7 +46,7 @@ class Control(Suite[ControlSettings]):
         return [WORKLOAD]
 
     def peers(self) -> list[str]:
-        return [REFERENCE]  # by which the ratios of one process are divided
+        return [REFERENCE]  # the divisor of single-process ratios
 
     def launches(
         self, run: Run, settings: ControlSettings, peers: Sequence[str], workloads: Sequence[str]

@@ -42,7 +42,7 @@ from suites.throughput.tasks import ThroughputJob
 STRACE_TIMES = 10  # times as many calls under strace, which hardly slows a process down
 WARM_CALLS = 10
 IDLE = "idle"  # a job that does nothing: its counts are the harness's own
-# Two runs would differ by the hashes of strings, by NumPy's threads, and if only one wrote bytecode files. The C
+# Two runs would differ in the hashes of strings, in NumPy's threads, and if only one wrote bytecode files. The C
 # library would copy large blocks by an instruction that counts once per byte, but small ones 32 bytes at a time.
 STEADY = {
     "PYTHONHASHSEED": "0",
@@ -149,7 +149,7 @@ def measure(args: argparse.Namespace) -> Iterator[Result]:
 def options(parser: argparse.ArgumentParser) -> None:
     entry.add_jobs(parser, ThroughputJob)
     parser.add_argument("--calls", type=int, default=CALLS, help="counted per job; default: %(default)s")
-    # The tool that runs this process, which another one of this module has started.
+    # The tool that runs this process. Set by the process of this module that starts it.
     parser.add_argument("--under", choices=CHILDREN, help=argparse.SUPPRESS)
 
 

@@ -57,7 +57,7 @@ class Counts(Suite[CountsSettings]):
     ) -> list[Launch]:
         jobs = [job for job in settings.jobs if job.workload in workloads]
 
-        def options(_records: Sequence[Record]) -> dict[str, object]:  # all jobs, since one changes the next one's rows
+        def options(_records: Sequence[Record]) -> dict[str, object]:  # all jobs, since each changes the next's rows
             return {"job": jobs, "calls": settings.calls}
 
         return [

@@ -7,8 +7,8 @@ REV is a revision, a wheel's path, or a release such as name==1.0. With --adapte
 and is used through the adapter in FILE; revisions are then those of the project's checkout DIR.
 
 Builds each into its own venv under .gate/, and launches what the suites' profile "gate" measures on both, again
-and again, until the verdict on each benchmark is known or the time is over. Benchmarks that are decided are not
-measured again. Writes a run file with the peers "base" and "head", which `reports.gate` judges in the same way.
+and again, until the verdict on each benchmark is known or time runs out. Benchmarks that are decided are not measured
+again. Writes a run file with the peers "base" and "head", which `reports.gate` judges in the same way.
 
 Exit status: 0 measured, or identical builds, in which case nothing is measured and no run file is written, only the
 verdict as Markdown in its place; 3 harness error (nothing to judge); 130 interrupted.

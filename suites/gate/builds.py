@@ -1,4 +1,4 @@
-"""The two builds that a gate compares, each in a venv in which only the package differs."""
+"""The two builds that a gate compares, in venvs that differ only in the package."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Side:
 
     name: str  # its name as a peer of the run
     source: Source
-    venv: str | None = None  # of `adapters.venvs`, whose packages the measurement needs beside it
-    options: tuple[str, ...] = ()  # CMake's options of the build, as NAME=VALUE
-    variables: tuple[str, ...] = ()  # of the environment of its launches, as NAME=VALUE
-    order: int | None = None  # seed of the order in which it is linked; None: another one in each launch
+    venv: str | None = None  # one of `adapters.venvs`, whose packages the measurement also needs
+    options: tuple[str, ...] = ()  # CMake options of the build, as NAME=VALUE
+    variables: tuple[str, ...] = ()  # environment variables of its launches, as NAME=VALUE
+    order: int | None = None  # seed of the link order; None: a different order in each launch
 
     @property
     def version(self) -> str:
@@ -63,7 +63,7 @@ class Side:
 
     @cached_property
     def package(self) -> str:
-        """The name by which what was built is imported."""
+        """The import name of the built package."""
         with ZipFile(self.wheel) as wheel:
             files = [PurePath(name) for name in wheel.namelist()]
         found = {file.parts[0] for file in files if len(file.parts) == 2 and file.name == "__init__.py"}
@@ -82,7 +82,7 @@ class Side:
         return list((self.site_packages / self.package).rglob("*.so"))
 
     def build(self, interrupt: Interrupt) -> None:
-        """Make a fresh venv with the package built from its source, and append an existing one's packages.
+        """Make a fresh venv with the package built from its source, and add an existing venv's packages.
 
         Python searches the paths in the .pth file after the venv's own packages. It does not read .pth files in
         those folders, so an editable install of the package in our venv has no effect.
@@ -111,12 +111,11 @@ class Side:
             raise HarnessError(f"{self.name} ({self.version}) does not build: {trouble}")
 
     def renew(self) -> None:
-        """Link the library again in other pages of memory, with its object files in a random order if `order` is None.
+        """Relink the library into other memory pages, with its object files in a random order if `order` is None.
 
-        Where a function lies in memory determines how it shares the caches with others: identical builds differed by
-        10% in every launch, and so do two builds whose code was moved by a change elsewhere. Another place in each
-        launch turns this bias into noise, which the verdict takes into account. A library that was not linked here is
-        only copied.
+        A function's address determines how it shares the caches with other code: identical builds differed by 10% in
+        every launch, as do two builds whose code was moved by an unrelated change. A new address in each launch turns
+        this bias into noise, which the verdict takes into account. A library that was not linked here is only copied.
         """
         seed = random.getrandbits(32) if self.order is None else self.order
         for library in self.libraries:
@@ -133,7 +132,7 @@ class Side:
             new.replace(library)
 
     def _link_command(self, library: str) -> list[str] | None:
-        """Return the command by which Ninja links this library, or None if it does not."""
+        """Return the command with which Ninja links this library, or None if Ninja does not link it."""
         listed = subprocess.run(
             [str(NINJA), "-C", str(self._objects), "-t", "commands", library], capture_output=True, text=True
         )
@@ -145,7 +144,7 @@ class Side:
 
 
 def identical(sides: Sequence[Side]) -> bool:
-    """Return whether the wheels of all sides contain the same files, except what describes the wheel itself."""
+    """Return whether the wheels of all sides contain the same files, apart from the wheels' own metadata."""
     return len({_installed(side.wheel) for side in sides}) == 1
 
 
@@ -156,7 +155,7 @@ def _installed(wheel: Path) -> frozenset[tuple[str, int]]:
 
 
 def _shuffled(command: list[str], seed: int, output: Path) -> list[str]:
-    """Return a link command with its object files in another order, and with another output."""
+    """Return a link command with its object files shuffled and its output replaced."""
     objects = [word for word in command if word.endswith(".o")]
     random.Random(seed).shuffle(objects)
     order = iter(objects)

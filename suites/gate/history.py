@@ -1,4 +1,4 @@
-"""Measures commits of main, each against the same fixed one, so that slow drifts can be seen: `make gate-history`.
+"""Measures commits of main, each against the same fixed commit, to reveal slow drifts: `make gate-history`.
 
     python -m suites.gate.history [--commits 1] [--every 1] [--pairs 3] [--folder DIR]
 
@@ -22,9 +22,9 @@ from suites.gate.builds import Side
 from suites.gate.measure import Gate, only_one
 from suites.runner.driver import Interrupt
 
-#: What all others are compared with: the first commit that had everything that the gate measures.
+#: The commit that all others are compared with: the first one with everything that the gate measures.
 ANCHOR = "d101d6715cf9bc28568132ac1b8dd0adad95e638"
-#: Commits that are tried in place of those that cannot be measured. More failures hardly come from the commits.
+#: Commits to try in place of those that cannot be measured. More failures than this are hardly the commits' fault.
 SPARE = 3
 BUILT = ("cpprb_impl", "CMakeLists.txt", "pyproject.toml")
 
@@ -32,7 +32,7 @@ BUILT = ("cpprb_impl", "CMakeLists.txt", "pyproject.toml")
 def commits(every: int) -> list[tuple[str, str]]:
     """Return (file name, hash) of every N-th commit of main that changed the package, newest first."""
     log = sources.git(sources.CHECKOUT, "log", "--first-parent", "--reverse", "--format=%H", "main", "--", *BUILT)
-    numbered = list(enumerate(log.split()))  # from the oldest, so that numbers stay as main grows
+    numbered = list(enumerate(log.split()))  # from the oldest, so that numbers stay the same as main grows
     return [(f"{number:04d}-{commit[:10]}.json", commit) for number, commit in numbered[::every]][::-1]
 
 
@@ -53,7 +53,7 @@ def measure(folder: Path, wanted: int, every: int, pairs: int) -> list[str]:
                 gate.build(interrupt)
                 gate.measure(Path(unfinished, name), interrupt, pairs)
                 judge(gate.run)
-            except HarnessError as error:  # an older one may do
+            except HarnessError as error:  # an older commit may still be measurable
                 troubles.append(f"{commit[:10]}: {error}")
                 continue
             interrupt.check()
@@ -64,9 +64,9 @@ def measure(folder: Path, wanted: int, every: int, pairs: int) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.gate.history", description=__doc__.partition("\n")[0])
-    parser.add_argument("--commits", type=int, default=1, help="to measure now (default: %(default)s)")
+    parser.add_argument("--commits", type=int, default=1, help="commits to measure now (default: %(default)s)")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="measure only every N-th commit")
-    parser.add_argument("--pairs", type=int, default=3, help="of each benchmark (default: %(default)s)")
+    parser.add_argument("--pairs", type=int, default=3, help="pairs of each benchmark (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=HISTORY)
     args = parser.parse_args(arguments)
     try:
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HarnessError as error:
         troubles = [str(error)]
     except KeyboardInterrupt:
-        print("gate-history: interrupted; the next call goes on", file=sys.stderr)
+        print("gate-history: interrupted; the next call continues", file=sys.stderr)
         return 130
     for trouble in troubles:
         print(f"gate-history: {trouble}", file=sys.stderr)

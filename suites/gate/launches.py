@@ -1,4 +1,4 @@
-"""What a gate launches: for each launch of a suite's profile "gate", the same on both sides."""
+"""What a gate launches: each launch of a suite's profile "gate", made identically on both sides."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from suites.suite import Launch
 
 PROFILE = "gate"
 COUNTED = ("counts", "memory")  # suites whose figures are not times
-LIMIT_SECONDS = 120.0  # of a launch, unless its suite needs more
+LIMIT_SECONDS = 120.0  # limit for a launch, unless its suite needs more
 
 Key = tuple[object, ...]
 Commands = Mapping[Side, list[str]]
@@ -63,12 +63,12 @@ class Pair:
         return {record_key(record) for records in self.sides.values() for record in records}
 
     def measure(self, undecided: Collection[Key], block: int, folder: Path, tick: Callable[[], None]) -> bool:
-        """Measure what is undecided, once on each side. Returns False if nothing is."""
+        """Measure what is undecided, once on each side. Returns False if nothing is undecided."""
         wanted = {
             side: [each for each in records if record_key(each) in undecided and (each.ok or each.pending)]
             for side, records in self.sides.items()
         }
-        # What one side cannot do, or does wrong, is not measured on the other one either.
+        # What one side cannot do, or does wrong, is not measured on the other side either.
         first, *others = ({record_key(record) for record in records} for records in wanted.values())
         shared = first.intersection(*others)
         wanted = {side: [each for each in some if record_key(each) in shared] for side, some in wanted.items()}
@@ -108,14 +108,14 @@ class Pair:
         return [word for word in command if not word.startswith("--cells")]
 
     def _in_turns(self, commands: Commands, folder: Path, tick: Callable[[], None]) -> Endings:
-        # Chance decides who begins and on which core, so that neither side can profit from it.
+        # Chance decides which side begins and on which core, so that neither side gains an advantage.
         begins, core = random.choice(list(commands)).name, random.choice(sorted(os.sched_getaffinity(0)))
         endings = folder / "endings.json"
         endings.unlink(missing_ok=True)
         command = [sys.executable, "-m", "suites.gate.pair", f"--begins={begins}", f"--core={core}"]
         command += [f"--endings={endings}", *(f"--{side.name}={json.dumps(each)}" for side, each in commands.items())]
         ending = processes.run(command, LIMIT_SECONDS, tick)
-        if ending.timed_out:  # one waits for the other: apart, they show which of them hangs
+        if ending.timed_out:  # one waits for the other: run apart, they show which side hangs
             return self._one_after_the_other(commands, folder, tick)
         if not endings.exists():
             return Endings(ending.trouble, {})
@@ -164,14 +164,14 @@ def _store(records: Sequence[Record], cells: Path, block: int, trouble: str | No
 
 
 def record_key(record: Record) -> Key:
-    """Return what is the same on both sides."""
+    """Return the key that a record has on both sides."""
     return record.suite, record.benchmark, record.workload, *record.params.items()
 
 
 def declare(run: Run, sides: Sequence[Side], peers: Sequence[str]) -> list[Pair]:
     """Declare what is judged, and return the launches that measure it.
 
-    Of the peers, each suite measures the first one that it can measure.
+    Each suite measures the first of the peers that it can measure.
     """
     pairs = []
     for suite in map(suite_named, SUITES):

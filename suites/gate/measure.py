@@ -28,12 +28,12 @@ from suites.gate.launches import PROFILE, Pair, declare, record_key
 from suites.gate.room import check_room
 from suites.runner.driver import Interrupt
 
-#: Of these, each suite measures the first one that it can measure.
+#: Each suite measures the first of these that it can measure.
 PEERS = ("cpprb_impl[lock=none]", "cpprb_impl")
 
 
 class GateProgress:
-    """Shows what is running, and how much is done: a bar on a terminal, otherwise a line per launch."""
+    """Shows what is running and how much is done: a bar on a terminal, otherwise a line per launch."""
 
     def __init__(self, total: int, done: str, deadline: float | None) -> None:
         self.total, self.done, self.deadline = total, done, deadline
@@ -106,7 +106,7 @@ class Gate:
             raise HarnessError(f"base and head contain different packages: {', '.join(sorted(packages))}")
 
     def measure(self, out: Path, interrupt: Interrupt, pool: int = 0) -> None:
-        """Measure until each benchmark is decided or the time is over, or `pool` pairs of each benchmark."""
+        """Measure until each benchmark is decided or time runs out, or measure `pool` pairs of each benchmark."""
         for _ in self.launches(out, interrupt, pool):
             pass
 
@@ -131,7 +131,7 @@ class Gate:
         everything = set().union(*(pair.keys for pair in self.pairs))
         wanted = everything if pool else open_benchmarks(self.run) & everything
         if not wanted:
-            raise HarnessError("base and head can do nothing of what is to be measured")
+            raise HarnessError("base and head support none of the benchmarks to be measured")
 
         def tick() -> None:
             interrupt.check()
@@ -153,7 +153,7 @@ class Gate:
 
 
 def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
-    """Return pairs with nothing but the benchmark that has this label, as the verdict's table shows it."""
+    """Return pairs with only the benchmark that has this label, as the verdict's table shows it."""
     known = {verdict.job.full_label: record_key(_any_record(verdict)) for verdict in judge(run)}
     if label not in known:
         near = "; ".join(_near(label, known)) or "; ".join(known)
@@ -172,7 +172,7 @@ def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
 
 
 def _near(label: str, known: Collection[str]) -> list[str]:
-    """Return the labels that are meant, most likely: those that contain this one, or resemble it."""
+    """Return the labels that were most likely meant: those that contain this one, or resemble it."""
     return [each for each in known if label.lower() in each.lower()] or difflib.get_close_matches(label, known, 3, 0.4)
 
 

@@ -3,7 +3,7 @@
     python -m suites.gate.pair --begins SIDE --core N --endings FILE --base COMMAND --head COMMAND
 
 Each COMMAND is the launch of one side, as a JSON list, to which the options of `suites.runner.turns` are added.
-FILE gets the exit status of each side, as JSON: the other side, whose partner is gone, then has no figures either.
+FILE gets the exit status of each side, as JSON: a side whose partner has ended has no figures either.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ work-1.json         gates of the counts of work, in which each of these calls ha
 neighbour-...       the same, beside a process that uses one core all the time; neighbours-...: beside two of them
 noise-....json      pools of what is timed in one process, measured together, each without a rule against noise
 
-A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about five
-hours on two cores.
+Existing records are not measured again, so an interrupted study continues. The whole study takes about five hours on
+two cores.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from suites.gate.measure import Gate, only_one
 from suites.gate.sources import WORKING_TREE, Checkout
 from suites.runner.driver import Interrupt
 
-MINUTES = 10.0  # of a gate, as by default
+MINUTES = 10.0  # per gate, the default
 SLOWED_CALLS = ("add", "sample", "update")
 LOOPS = 100  # about 5% of the instructions of adding a row of CartPole
 SLOWS_FLEETS = 50  # percent, from which a slow-down matters where processes compete
-ROUNDS = 5  # each with a part of every kind of gate, so that a study that ends early has some of all
+ROUNDS = 5  # each with gates of every kind, so that a study that ends early has some of each
 BUSY = "import numpy as np; a = np.ones(4_000_000)\nwhile True: a *= 1.0000001"
 
 
@@ -50,14 +50,14 @@ class Study:
     """A record to be measured."""
 
     name: str
-    pairs: int = 0  # of each benchmark; 0: a gate
+    pairs: int = 0  # per benchmark; 0: a gate
     level: int = 0  # percent by which head's calls are slowed
     loops: int = 0  # turns of an empty loop in each of head's calls
     beside: int = 0  # processes that use one core each
-    way: str = ""  # in which the pairs are measured, to see what a rule against noise gains
+    way: str = ""  # how the pairs are measured, to show what a rule against noise gains
 
     def gate(self, base: Side, head: Side) -> Gate:
-        """Return the gate of these builds that measures it."""
+        """Return the gate of these builds that measures this record."""
         without = (f"REPLAYBENCH_WITHOUT={self.way}",)  # read by suites.runner.turns
         sides = [replace(base, variables=without), replace(head, variables=(*without, self.slowed))]
         if self.way == "orders":
@@ -83,7 +83,7 @@ class Study:
 
 
 def studies(pairs: int, gates: int, slowed: int) -> Iterator[list[Study]]:
-    """Yield all that is to be measured; studies of a list are measured together."""
+    """Yield all studies; those in one list are measured together."""
     yield [Study("pool", pairs=pairs)]
     yield [Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=1)]
     for beside in (0, 1, 2):
@@ -101,8 +101,8 @@ def studies(pairs: int, gates: int, slowed: int) -> Iterator[list[Study]]:
 
 
 def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
-    """Measure these groups of studies. Those of a group take turns after each launch, since a machine is noisier at one
-    time than at another.
+    """Measure these groups of studies. Those of a group take turns after each launch, since a machine's noise changes
+    over time.
     """
     base, head = (Side(name, Checkout(WORKING_TREE), options=("SLOWED=ON",)) for name in ("base", "head"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
 
 @contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """Run so many processes that use one core each."""
+    """Run this many processes, each using one core."""
     with ExitStack() as running:
         for _ in range(count):
             process = running.enter_context(subprocess.Popen([sys.executable, "-c", BUSY]))
@@ -135,9 +135,9 @@ def neighbours(count: int) -> Iterator[None]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.gate.power", description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=POWER)
-    parser.add_argument("--only", default="", metavar="NAME,...", help="records whose names begin so")
-    parser.add_argument("--pairs", type=int, default=60, help="of the pool (default: %(default)s)")
-    parser.add_argument("--gates", type=int, default=30, help="of equal builds (default: %(default)s)")
+    parser.add_argument("--only", default="", metavar="NAME,...", help="only records whose names begin with NAME")
+    parser.add_argument("--pairs", type=int, default=60, help="pairs in the pool (default: %(default)s)")
+    parser.add_argument("--gates", type=int, default=30, help="gates of equal builds (default: %(default)s)")
     parser.add_argument("--slowed", type=int, default=5, help="gates per level (default: %(default)s)")
     args = parser.parse_args(arguments)
     begins = tuple(args.only.split(","))
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gate-power: {error}", file=sys.stderr)
         return Status.HARNESS_ERROR
     except KeyboardInterrupt:
-        print("gate-power: interrupted; the next call goes on", file=sys.stderr)
+        print("gate-power: interrupted; the next call continues", file=sys.stderr)
         return 130
     return 0
 

@@ -1,8 +1,7 @@
 """How much of the processors other programs use while a launch runs.
 
-A pair of launches that share all cores is comparable only if the rest of the machine was as busy beside one of them as
-beside the other. Whether it was does not depend on which of them is head, so that leaving out the other pairs favours
-neither side.
+Two launches that share all cores are comparable only if the rest of the machine was equally busy beside both. That does
+not depend on which launch is head's, so leaving out the other pairs favours neither side.
 """
 
 from __future__ import annotations

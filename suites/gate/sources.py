@@ -15,7 +15,7 @@ from results.analysis.verdict import HarnessError
 from suites.runner.process import CHECKOUT
 
 FOLDER = CHECKOUT / ".gate"
-TREE = FOLDER / "tree"  # a temporary work tree, of one side at a time
+TREE = FOLDER / "tree"  # a temporary work tree, for one side at a time
 WORKING_TREE = ""  # as a revision: the checkout as it is, with uncommitted changes
 
 
@@ -51,7 +51,7 @@ class Checkout:
     @contextmanager
     def pip_arguments(self) -> Iterator[list[str]]:
         """Yield the arguments of `pip wheel` that build it. Another project's checkout is never built in place, since
-        some build tools leave files behind, and use what they find."""
+        some build tools leave files behind, and reuse any that they find."""
         if self.is_ours and self.revision == WORKING_TREE:
             yield ["--no-build-isolation", "--no-index", str(self.project)]
             return

@@ -2,9 +2,9 @@
 
     python -m suites.hosts --peer NAME [--job JOB ...] [--seconds S]
 
-The processes on the hosts are `role.py`. Sampled rows are compared with those that were added: before anything is
-timed, and beside an explorer, after everything is. Rates count whole steps (a batch with its new priorities) and
-acknowledged rows. CPU times are those of all processes of a host, so they include Ray's.
+The processes on the hosts are `role.py`. Sampled rows are compared with those that were added: before anything is timed
+and, beside an explorer, after all timing. Rates count whole steps (a batch with its new priorities) and acknowledged
+rows. CPU times are those of all processes of a host, so they include Ray's.
 
 A job with a failure is the only one of its launch. It measures the learner's longest wait, from one complete step to
 the next, and its rate afterwards. A learner that waits for too long, or whose call raises an exception, has no figure
@@ -30,13 +30,13 @@ from suites.runner.jobs import encoded
 from suites.runner.results import NotMeasured, Outcome, PeerTrouble, Result, Stuck, failure
 
 JOB = HostsJob(CARTPOLE, 1, UNLIMITED, 512)
-CAPACITY = 20_000  # rows; the buffer is full, as it is during most of a training
+CAPACITY = 20_000  # rows; the buffer is full, as it is during most of a training run
 ADDED = 100  # rows per call
-CHECK_SHARE, WARM_SHARE = 0.25, 1.0  # of a timed window, before it
+CHECK_SHARE, WARM_SHARE = 0.25, 1.0  # of a timed window's length, spent before it
 START_SECONDS = 90.0  # for a process to import its libraries, and to start its servers
 LEAD_SECONDS, FAILED_SECONDS = 0.5, 5.0  # of a learner's loop, before and after something fails
 CUT_SECONDS = 2.0
-#: Ray gives up a node after 5 to 10 s, so that a node outlives a cut; its default is a minute.
+#: Ray gives up a node after 5 to 10 s, so that a node survives a cut link; the default is a minute.
 RAY = {**ray_cluster.ENVIRONMENT, "RAY_health_check_failure_threshold": "10"}
 LONGEST_WAIT = 15.0  # seconds
 NO_EFFECT = "a new priority had no effect within 200 batches"
@@ -135,7 +135,7 @@ def _failed(reason: str) -> Figure:
 
 def _check(found: Mapping[str, int]) -> None:
     if found["wrong"]:
-        raise WrongAnswer(f"{found['wrong']} of {found['rows']} sampled rows are none of those that were added")
+        raise WrongAnswer(f"{found['wrong']} of {found['rows']} sampled rows had never been added")
 
 
 def _measure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -> None:
@@ -191,7 +191,7 @@ def _whole(found: Mapping[str, int]) -> Figure:
 
 
 def _measure_failure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -> None:
-    """The same for a failure in the middle of a learner's loop."""
+    """Store the figures of a failure in the middle of a learner's loop."""
     endure = {"seconds": seconds, "batch": job.batch}
     hosts.learner.do("endure", **{**endure, "seconds": WARM_SHARE * seconds})
     before = hosts.learner.do("endure", **endure)

@@ -1,4 +1,4 @@
-"""A process on one of the hosts: it serves data, learns, or explores, as the measuring process tells it.
+"""A process on one of the hosts: it serves data, learns, or explores, as the measuring process directs.
 
 python -m suites.hosts.role --peer NAME --workload NAME --role data|user ...
 """
@@ -42,7 +42,7 @@ class Data:
         return self.address
 
     def fill(self, data: Sequence[str], handle: str, rows: int, batch: int) -> None:
-        """Add so many rows, as an explorer on this host."""
+        """Add this many rows, as an explorer on this host."""
         self.user.join(data, handle)
         self.user.fill(rows, batch)
         self.user.adapter.close()
@@ -82,14 +82,14 @@ class User:
                 yield {name: column[at : at + rows] for name, column in self.columns.items()}
 
     def fill(self, rows: int, batch: int) -> None:
-        """Add so many rows, and wait until they are stored."""
+        """Add this many rows, and wait until they are stored."""
         for _, columns in zip(range(rows // batch), self._batches(batch), strict=False):
             self.adapter.add_batch(columns, self.random.uniform(0.01, 1.0, batch))
         self.adapter.flush()
 
     def check(self, seconds: float, batch: int) -> dict[str, int]:
-        """Learn for so long, at least one batch; return how many rows were drawn, and how many of them are none of
-        the recorded rows."""
+        """Learn for this long, at least one batch; return how many rows were drawn, and how many of these were never
+        recorded."""
         rows = wrong = 0
         known, end = self._known, time.perf_counter() + seconds
         while not rows or time.perf_counter() < end:
@@ -111,7 +111,7 @@ class User:
             yield blake2b(b"".join(value.tobytes() for value in row)).digest()
 
     def explore(self, seconds: float, batch: int) -> dict[str, float]:
-        """Add batches for so long, and wait until they are stored; return the rows and the seconds."""
+        """Add batches for this long, and wait until they are stored; return the rows and the seconds."""
         batches, priorities = self._batches(batch), self.random.uniform(0.01, 1.0, batch)
         rows, start = 0, time.perf_counter()
         while time.perf_counter() < start + seconds:
@@ -121,8 +121,8 @@ class User:
         return {"rows": rows, "seconds": time.perf_counter() - start}
 
     def learn(self, seconds: float, batch: int) -> dict[str, float]:
-        """Sample and set priorities for so long; return the number of batches, the seconds, and percentiles
-        of one step."""
+        """Sample and set priorities for this long; return the number of batches, the seconds, and percentiles of one
+        step."""
         fresh, took = priority_sets(batch, seed=2), []
         start = now = time.perf_counter()
         while now < start + seconds:
@@ -134,10 +134,10 @@ class User:
         return {"batches": len(took), "seconds": now - start, "p50": p50, "p99": p99}
 
     def wait_for_update(self, seconds: float, batch: int) -> float | None:
-        """Return how many batches are drawn after an update before one that it affects: the median of some trials. None
-        if an update has no effect within `MOST_BATCHES`.
+        """Return how many batches are drawn between an update and the first batch that it affects: the median of some
+        trials. None if an update has no effect within `MOST_BATCHES`.
 
-        A drawn row gets a priority that no other row is drawn beside, until it fills at least half of a batch.
+        A drawn row gets a priority so high that no other row is drawn, until this row fills at least half of a batch.
         """
         waited: list[int] = []
         used: set[np.integer] = set()
@@ -145,7 +145,7 @@ class User:
         while len(waited) < TRIALS and (time.perf_counter() < end or len(waited) < LEAST_TRIALS):
             stale = self._try_update(batch, used)
             if stale is None:
-                # Perhaps the batch was requested while explorers still added, and the row was overwritten since then.
+                # Perhaps the batch was requested while explorers still added, and the row has been overwritten since.
                 # No such batch is left by now.
                 stale = self._try_update(batch, used)
             if stale is None:
@@ -162,7 +162,7 @@ class User:
         return stale
 
     def _draw_new_row(self, batch: int, used: set[np.integer]) -> np.integer:
-        """Draw a row that no earlier trial has used: batches that were prefetched in it are still full of its row."""
+        """Draw a row that no earlier trial has used: batches prefetched in a trial are still full of its row."""
         while True:
             row = next((row for row in self._draw(batch) if row not in used), None)
             if row is not None:
@@ -176,8 +176,8 @@ class User:
         return indexes
 
     def endure(self, seconds: float, batch: int) -> dict[str, float | str | None]:
-        """Learn for so long, and go on after exceptions. Return the batches/s, the longest time from one batch to the
-        next in seconds, and the first exception."""
+        """Learn for this long, and continue after exceptions. Return the batches/s, the longest time from one batch to
+        the next in seconds, and the first exception."""
         fresh, batches, longest, raised = priority_sets(batch, seed=3), 0, 0.0, None
         start = last = now = time.perf_counter()
         while now < start + seconds:
@@ -207,7 +207,7 @@ def main() -> None:
     user = User(kind, spec, workload.columns, args.here, args.head)
     if args.role == DATA:
         obey(Data(user))
-        os._exit(0)  # servers' threads need not end by themselves
+        os._exit(0)  # servers' threads may not end by themselves
     obey(user)
     user.adapter.close()
 

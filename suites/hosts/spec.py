@@ -1,4 +1,4 @@
-"""What the hosts suite measures: a prioritized buffer whose rows are on other hosts than its learner and explorer.
+"""What the hosts suite measures: a prioritized buffer whose rows are not on its users' host.
 
 The hosts are made of this machine (`suites.lan`), which needs root. The learner and an explorer are on host 1, and rows
 on the other hosts. One launch measures one peer with one workload, number of data hosts and speed of the links, or what
@@ -18,7 +18,7 @@ from suites.suite import Launch, Quantity, Suite, SuiteSettings
 DATA, USER = "data", "user"  # roles of processes
 CARTPOLE, SEAQUEST = "CartPole-v1", "ALE/Seaquest-v5"
 UNLIMITED = "none"
-RATE = re.compile(r"(?=.*[1-9])\d+(\.\d+)?[kmg]bit")  # of those that tc takes, the ones that `make plan` reads
+RATE = re.compile(r"(?=.*[1-9])\d+(\.\d+)?[kmg]bit")  # the subset of tc's rates that `make plan` reads
 SPEED_BENCHMARKS = {
     "learner": Quantity("batches/s", "higher"),
     "step_p50": Quantity("s/call", "lower"),
@@ -34,7 +34,7 @@ SPEED_BENCHMARKS = {
     "whole": Quantity("rows checked", "higher"),  # drawn beside an explorer
     "staleness": Quantity("batches", "lower"),  # drawn after an update, before it takes effect
 }
-#: The same of an explorer on the data host, if there is one data host and an unlimited link: links make no difference.
+#: The same for an explorer on the data host, with one data host and an unlimited link: links make no difference.
 LOCAL_BENCHMARKS = {
     "local_explorer": Quantity("rows/s", "higher"),
     "adding_cpu": Quantity("s/row", "lower"),  # of all processes of the data host
@@ -44,7 +44,7 @@ FAILURE_BENCHMARKS = {
     "longest_wait": Quantity("s", "lower"),
     "rate_after": Quantity("of the rate before", "higher"),
 }
-#: Of the first data host: the process that serves rows is killed, the link is cut, the host loses its power.
+#: Failures of the first data host: the process that serves rows is killed, the link is cut, the host loses power.
 KILLED, CUT, POWER = FAILURES = ("killed", "cut", "power")
 
 
@@ -56,7 +56,7 @@ class HostsJob:
     data: int
     rate: str
     batch: int
-    failure: str = ""  # what happens meanwhile
+    failure: str = ""  # what fails meanwhile
 
     def __post_init__(self) -> None:
         """Raises ValueError."""

@@ -54,7 +54,7 @@ def rows_per_call(capacity: int, turn: int) -> int:
     """Return how many rows each call of all explorers adds: a number that divides the capacity, and differs by turn.
 
     Then no call wraps around the end of the ring. Some libraries give rows after the end wrong priorities in a single
-    process, too, which the conformance suite finds; it is no fault of sharing.
+    process, too, which the conformance suite finds; sharing is not at fault.
     """
     return math.gcd(capacity, MOST_ROWS >> turn % MOST_ROWS.bit_length())
 

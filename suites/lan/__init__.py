@@ -41,7 +41,7 @@ def why_not() -> str | None:
 
 
 class Lan:
-    """Hosts 1, 2, ..., which a switch joins. `rate` is the speed of each host's link, such as "1gbit".
+    """Hosts 1, 2, ..., joined by a switch. `rate` is the speed of each host's link, such as "1gbit".
 
     A host has an empty /tmp of its own, in which it finds only this checkout, its Python, and the folders `shown`.
     Raises `NoHosts`.
@@ -84,7 +84,7 @@ class Lan:
         self._do("mend", str(host))
 
     def power_off(self, host: int) -> None:
-        """End a host at once: no packet leaves any more, and its processes die."""
+        """End a host at once: it sends no further packet, and its processes die."""
         self._do("kill", str(host))
 
     def set_rate(self, rate: str | None) -> None:

@@ -27,7 +27,7 @@ ENVIRONMENT: Mapping[str, str] = {
 
 
 def start(lan: Lan, env: Mapping[str, str] = ENVIRONMENT, cpus: int = CPUS) -> None:
-    """Start a node on each host; host 1 has the head. For Ray, each has so many processors. Raises RuntimeError."""
+    """Start a node on each host; host 1 has the head. Each offers Ray `cpus` processors. Raises RuntimeError."""
     start_node(lan, 1, env, cpus)
     with ThreadPoolExecutor() as pool:
         for started in [pool.submit(start_node, lan, host, env, cpus) for host in range(2, lan.count + 1)]:

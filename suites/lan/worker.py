@@ -1,6 +1,6 @@
 """Processes on the hosts of a `Lan` that obey orders: lines of JSON, over the standard streams.
 
-The process calls `obey` with an object, whose methods the orders name. It ends when its standard input does.
+The process calls `obey` with an object, whose methods the orders name. It ends when its standard input closes.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from suites.workloads.priorities import priority_sets
 
 CHECKED_ROWS, CHECKED_BATCHES = 32, 100
 WARM_SHARE = 0.1  # length of the warm-up, as a share of the window
-ENOUGH_CALLS, LONGEST = 2_000, 4  # calls of each kind, for which the window is extended up to LONGEST times
+ENOUGH_CALLS, LONGEST = 2_000, 4  # calls of each kind; the window is extended up to LONGEST times to reach them
 BEYOND = 2  # calls that must lie beyond a percentile
 
 

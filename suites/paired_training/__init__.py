@@ -1,1 +1,1 @@
-"""Trainings of other libraries with their own replay buffer and with ours."""
+"""Training runs of other libraries with their own replay buffer and with ours."""

@@ -1,10 +1,10 @@
-"""One training of a library's own learner, with one replay buffer.
+"""One training run of a library's own learner, with one replay buffer.
 
 python -m suites.paired_training.measure --peer NAME --task NAME [--steps N] [--every N] [--stored ROWS]
        [--target SCORE] [--kind training|turns] [--seed 0]
 
-Before the training, random play fills buffers of the same kind: one whose samples are compared with what was added, and
-a small and a large one whose memory is measured. The training itself then has a process without their memory.
+Before the training run, random play fills buffers of the same kind: one whose samples are compared with what was added,
+and a small and a large one whose memory is measured. The training run itself then has a process without their memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ clock = time.perf_counter
 
 @dataclass
 class TrainingProgress:
-    """What a training has done so far. Its library calls it after each step."""
+    """What a training run has done so far. Its library calls it after each step."""
 
     task: TrainingTask
     returns: list[tuple[int, float]] = field(default_factory=list)  # step at which an episode ended, return
@@ -52,7 +52,7 @@ class TrainingProgress:
         return True
 
     def timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method of a buffer, which then counts its time."""
+        """Wrap a method of a buffer so that its time is counted."""
 
         def call(*args: Any, **options: Any) -> Any:
             begin = clock()
@@ -64,7 +64,7 @@ class TrainingProgress:
         return call
 
     def speed(self, last: int) -> tuple[float, float]:
-        """Return steps per second and the percentage of time in the buffer, when the training has ended at `last`."""
+        """Return steps per second and the percentage of time in the buffer, for a training run that ended at `last`."""
         assert self.begin is not None
         first, begin, in_buffer = self.begin
         seconds = clock() - begin
@@ -90,13 +90,13 @@ def bytes_per_row(task: TrainingTask, arm: type[TrainingArm], seed: int) -> floa
     buffer, each filled one and a half times.
 
     The rows are played before, since some environments leak memory. Nothing is sampled, because some buffers keep what
-    they last sampled, of which a small buffer has less.
+    they last sampled, and a small buffer keeps less.
     """
     small = task.stored // SMALLER
     env = make_env(task, seed)
     rows = play(env, seed, filling(task.stored))
     used = {}
-    for capacity in (small, small, task.stored):  # the first one takes memory that later ones use again
+    for capacity in (small, small, task.stored):  # the first takes memory that later ones reuse
         buffer = make_model(task, arm, env, seed, capacity).replay_buffer
         for row in itertools.islice(rows, filling(capacity)):
             add(buffer, row)
@@ -116,7 +116,7 @@ def filling(capacity: int) -> int:
 
 
 def train(task: TrainingTask, arm: type[TrainingArm], seed: int) -> Iterator[tuple[str, int | None, float | None]]:
-    """Yield the benchmark, moment and value of each figure of one training."""
+    """Yield the benchmark, moment and value of each figure of one training run."""
     env, progress = make_env(task, seed), TrainingProgress(task)
     model = make_model(task, arm, env, seed)
     buffer = model.replay_buffer
@@ -170,7 +170,7 @@ def measure(peer: str, task: TrainingTask, seed: int) -> Iterator[Result]:
 
 
 def measure_in_turns(peer: str, task: TrainingTask, seed: int) -> Iterator[Result]:
-    """Yield the relative speed, from a training that takes turns with that of the library's own buffer."""
+    """Yield the relative speed, from a training run that takes turns with one that has the library's own buffer."""
     arm = registry.learner_class(peer)
     try:
         arm.version()

@@ -1,4 +1,4 @@
-"""The models of trainings, and rows for their buffers that come from random play."""
+"""The models of training runs, and rows from random play for their buffers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from adapters.training_arm import TrainingArm
 from suites.paired_training.tasks import TrainingTask
 
 Row = tuple[Any, ...]  # the arguments of a buffer's add: obs, next_obs, action, reward, done, infos
-# Of the buffer whose answers are checked. It is not full, since a full one may leave one row out.
+# Size of the buffer whose answers are checked. It is not full, since a full buffer may leave out one row.
 ROWS, CAPACITY = 300, 512
 BATCH = 128
-BATCHES = 60  # all rows are then drawn, except in one check of 10^8
+BATCHES = 60  # enough to draw all rows, except in one check of 10^8
 
 
 def make_env(task: TrainingTask, seed: int) -> Any:
@@ -45,7 +45,7 @@ def make_model(task: TrainingTask, arm: type[TrainingArm], env: Any, seed: int, 
     if capacity is not None:
         options["buffer_size"] = capacity
     model = kind(task.policy, env, seed=seed, device="cpu", **copy.deepcopy(options))
-    model.set_logger(Logger(None, []))  # its own one makes a folder for each training
+    model.set_logger(Logger(None, []))  # its own logger makes a folder for each training run
     return model
 
 
@@ -64,14 +64,14 @@ def play(env: Any, seed: int, count: int) -> list[Row]:
 
 
 def add(buffer: Any, row: Row) -> None:
-    """Add a row to a buffer, which gets arrays of its own: it might keep references to them."""
+    """Add copies of a row's arrays to a buffer, which might keep references to them."""
     buffer.add(*(each.copy() for each in row[:-1]), row[-1])
 
 
 def returns_of(rows: list[Row], n_steps: int, gamma: float) -> Iterator[Row]:
     """Yield each row with the discounted rewards of up to `n_steps` steps, and what followed the last of them.
 
-    The steps end with an episode, and with the newest row.
+    The sum does not go beyond the end of an episode or the newest row.
     """
     for first in range(len(rows)):
         window = rows[first : first + n_steps]

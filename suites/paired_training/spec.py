@@ -1,7 +1,7 @@
-"""What the paired_training suite measures: trainings of other libraries with their own replay buffer and with ours.
+"""What the paired_training suite measures: other libraries' training runs with their own replay buffer and with ours.
 
-A launch is one training, whose seed is the number of its block: a block has one training with each buffer and one seed.
-With `in_turns`, it is two trainings that take turns, of which only the relative speed is measured.
+A launch is one training run, whose seed is its block's number: a block has one run with each buffer, all with the same
+seed. With `in_turns`, a launch is two training runs that take turns, and only their relative speed is measured.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ BENCHMARKS = {
     "in_buffer": Quantity("% of the time", "lower"),  # in the buffer's methods, in the same window
     "memory": Quantity("B/transition", "lower"),
     "solved": Quantity("of 1", "higher"),
-    # Until the target is reached; of a training that does not reach it, all of its steps.
+    # Until the target is reached or, in a training run that never reaches it, all of its steps.
     "needed": Quantity("steps", "lower"),
     SCORE: Quantity("mean return", "higher"),  # for each moment of TrainingTask.moments
-    # A checksum of the network's weights at the end, of the reference and of buffers that draw the same rows.
+    # A checksum of the network's final weights, for the reference and for buffers that draw the same rows.
     WEIGHTS: Quantity("CRC-32", "lower"),
-    # Of a shorter training that takes turns with one that has the library's own buffer.
+    # From a shorter training run that takes turns with one that has the library's own buffer.
     RELATIVE_SPEED: Quantity("times", "higher"),
 }
 TO_TARGET = ("solved", "needed")
-SECONDS_PER_STEP = 0.1  # the limit of a launch; ten times what a step of the slowest training takes
+SECONDS_PER_STEP = 0.1  # limits a launch: ten times what a step of the slowest training run takes
 START_SECONDS = 60.0
 
 
@@ -56,7 +56,7 @@ class PairedTrainingSettings(SuiteSettings):
 
 
 def _short(steps: int, stored: int) -> TrainingTask:
-    """Return a short training that is not expected to solve its task."""
+    """Return a short training task that is not expected to be solved."""
     return replace(CARTPOLE, steps=steps, every=steps // 4, stored=stored, target=None, peers=(REFERENCE, OURS, EXACT))
 
 
@@ -70,7 +70,7 @@ PROFILES = {
 
 
 def figures(task: TrainingTask, arm: type[TrainingArm]) -> list[tuple[str, int | None]]:
-    """Return (benchmark, moment) of each figure of one training; only scores have a moment."""
+    """Return (benchmark, moment) of each figure of one training run; only scores have a moment."""
     without = {SCORE, RELATIVE_SPEED, *(() if arm.exact or arm.name == REFERENCE else (WEIGHTS,))}
     if task.target is None:
         without.update(TO_TARGET)

@@ -1,7 +1,7 @@
-"""The trainings: an environment, an algorithm of Stable-Baselines3 with its hyperparameters, and a number of steps.
+"""Training tasks: an environment, an algorithm of Stable-Baselines3 with its hyperparameters, and a number of steps.
 
 Hyperparameters are those of RL Baselines3 Zoo (https://github.com/DLR-RM/rl-baselines3-zoo, hyperparams/), except where
-a comment says otherwise; trainings are shorter.
+a comment says otherwise; training runs are shorter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from adapters.training_arm import TrainingKind
 from results.record import Param
 from suites.workloads import Workload
 
-#: What a buffer of Stable-Baselines3 stores of a step, beside obs, action and next_obs.
+#: What a Stable-Baselines3 buffer stores for a step besides obs, action and next_obs.
 NUMBERS = ("reward", "done", "timeout")
 
 
@@ -32,7 +32,7 @@ class Shapes:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingTask:
-    """A training of `steps` steps; its score is the mean return of the last episodes that it played while learning."""
+    """A training run of `steps` steps; its score is the mean return of the last episodes played while learning."""
 
     name: str
     env: str
@@ -44,9 +44,9 @@ class TrainingTask:
     options: Mapping[str, Any]  # of the algorithm
     policy: str = "MlpPolicy"
     episodes: int = 20  # the last ones, whose mean return is the score
-    target: float | None = None  # score at which it is solved; None: the training is too short to solve it
+    target: float | None = None  # score at which it is solved; None: the run is too short to solve it
     peers: Sequence[str]  # those that are measured
-    steps_in_turns: int  # of a training that takes turns with another one; about 4 s of them are timed
+    steps_in_turns: int  # of a training run that takes turns with another; about 4 s are timed
 
     @property
     def learner(self) -> TrainingKind:
@@ -72,7 +72,7 @@ class TrainingTask:
         return replace(self, steps=self.steps_in_turns, target=None)
 
     def workload(self) -> Workload:
-        """Describe the rows for the record. Nothing is recorded: a training plays its environment."""
+        """Describe the rows for the record. Nothing is recorded: a training run plays its environment."""
         rows = {
             "obs": np.zeros((1, *self.shapes.obs), self.shapes.obs_dtype),
             "action": np.zeros((1, *self.shapes.act), self.shapes.act_dtype),

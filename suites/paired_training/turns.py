@@ -1,7 +1,7 @@
-"""The speed of a training relative to that with the library's own buffer, from two trainings that take turns.
+"""The speed of a training run relative to one with the library's own buffer; the two take turns.
 
 Only one of the two trains at any time, for about half a second, so that a slow minute of a shared machine slows both.
-Whole trainings that follow each other lack this protection. Duet benchmarking (Bulej et al. 2020) runs both at once,
+Whole training runs, one after the other, lack this protection. Duet benchmarking (Bulej et al. 2020) runs both at once,
 but here they would compete for caches and memory bandwidth.
 """
 
@@ -29,18 +29,18 @@ clock = time.perf_counter
 
 
 class TrainingTurns:
-    """The callback of a training that takes turns with another one, and that counts the seconds of its own turns.
+    """The callback of a training run that takes turns with another, and that counts the seconds of its own turns.
 
     Parameters
     ----------
     other : Connection
-        To the other training's callback.
+        To the other training run's callback.
     timed_from : int
         The step before which both train at the same time, and nothing is counted.
     begins : bool
-        Whether this training has the first turn.
+        Whether this training run has the first turn.
     checked : Event
-        Is set when the turns may begin.
+        Set when the turns may begin.
     """
 
     def __init__(self, other: Connection, timed_from: int, begins: bool, checked: Event) -> None:
@@ -48,7 +48,7 @@ class TrainingTurns:
         self.first_step = 0
         self.seconds = 0.0  # in turns that have ended
         self.turn: float | None = None  # when this turn began
-        self.alone = False  # whether the other training has ended
+        self.alone = False  # whether the other training run has ended
 
     def __call__(self, names: Mapping[str, Any], _globals: Mapping[str, Any]) -> bool:
         """Take note of a step. Called by the library after each one."""
@@ -89,13 +89,13 @@ class TrainingTurns:
 
 
 def relative_speed(task: TrainingTask, arm: type[TrainingArm], seed: int) -> float:
-    """Return how many times as fast this training is as that with the library's own buffer, with the same seed.
+    """Return how many times as fast this training run is as one with the library's own buffer and the same seed.
 
     Both are forks of this process, which has imported the libraries and done nothing else, so that they begin with the
     same memory. Processes that are started independently differ more in speed (docs/measuring/paired-training.md). This
     process checks the arm's answers while the two get ready. Which one begins alternates with the seed.
 
-    Raises WrongAnswer if an answer is wrong, PeerTrouble if this training fails, RuntimeError if the other one does.
+    Raises WrongAnswer if an answer is wrong, PeerTrouble if this training run fails, RuntimeError if the other does.
     """
     import stable_baselines3  # noqa: F401
     import torch
@@ -124,7 +124,7 @@ def relative_speed(task: TrainingTask, arm: type[TrainingArm], seed: int) -> flo
     if isinstance(mine, str):
         raise PeerTrouble(mine)
     if isinstance(reference, str):
-        raise RuntimeError(f"the training with {REFERENCE}, which takes turns with this one, failed: {reference}")
+        raise RuntimeError(f"the training run with {REFERENCE}, which takes turns with this one, failed: {reference}")
     return mine / reference
 
 
@@ -146,8 +146,8 @@ def _train(
     result: Connection,
     parent: int,
 ) -> None:
-    """Send the speed of this training, the reason why it failed, or None if the other one failed."""
-    unused.close()  # the end of the other process, whose end would go unnoticed
+    """Send the speed of this training run, the reason why it failed, or None if the other failed."""
+    unused.close()  # the other process's end: if kept open here, that process's exit would go unnoticed
     exit_with_parent(parent)
     try:
         env = make_env(task, seed)

@@ -66,7 +66,7 @@ def parse(arguments: Sequence[str] | None) -> Arguments:
     )
     parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--peers", type=names("peer", [*registry.every(), registry.ALL]), help=PEERS_HELP)
-    parser.add_argument("--adapter", metavar="FILE", help="also measure another project's buffer, by this adapter")
+    parser.add_argument("--adapter", metavar="FILE", help="also measure another project's buffer, through this adapter")
     of_what = parser.add_mutually_exclusive_group()
     of_what.add_argument("--workloads", type=names("workload", known), default=known)
     of_what.add_argument("--env", metavar="ID", help="measure this Gymnasium environment instead, also as module:ID")
@@ -79,10 +79,10 @@ def parse(arguments: Sequence[str] | None) -> Arguments:
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
-    where.add_argument("--resume", type=Path, metavar="FILE", help="go on with the interrupted run in this file")
+    where.add_argument("--resume", type=Path, metavar="FILE", help="continue the interrupted run in this file")
     args = parser.parse_args(arguments)
     if args.resume and args.minutes:
-        parser.error("a run with a time budget cannot be resumed: its budget is spent; start another one")
+        parser.error("a run with a time budget cannot be resumed: its budget is spent; start a new one")
     if args.out and args.out.exists():
         parser.error(f"{args.out} already exists: records are never overwritten")
     try:

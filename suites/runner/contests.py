@@ -22,25 +22,25 @@ from suites.suite import Launch
 
 #: A peer that is this many times as slow as the fastest needs no exact figure.
 FAR = 5.0
-#: Launches of peers that are so slow.
+#: Launches of peers that are that slow.
 FEW = 2
-#: A peer at most this many times as slow as the second fastest may be the runner-up: launches differ by so much.
+#: A peer at most this many times as slow as the second fastest may be the runner-up: launches differ by that much.
 CLOSE = 1.25
-#: Samples of a job that is still undecided, after which launches with too few come first: its difference is small.
+#: Samples after which a job that is still undecided yields to launches with too few: its difference is small.
 LONG = 3 * ENOUGH
 
 
 @dataclass(frozen=True)
 class Contest:
-    """One job, and the launches with a figure of it, the fastest first."""
+    """One job, and the launches that have a figure for it, fastest first."""
 
     job: object
     entries: Sequence[tuple[Launch, Record]]
 
     @cached_property
     def undecided(self) -> Sequence[Launch]:
-        """The launches to repeat: the fastest, and those of other libraries, if not yet told apart from it, that may be
-        the runner-up or are the reference; empty if decided."""
+        """The launches to repeat: the fastest, and other libraries' possible runners-up and the reference, unless they
+        already clearly differ from the fastest; empty if decided."""
         (leader, best), *others = self.entries
         names = rivals(leader.peer, [launch.peer for launch, _ in others])
         compared = [(launch, record) for launch, record in others if launch.peer in names]
@@ -54,7 +54,7 @@ class Contest:
 
     @property
     def samples(self) -> int:
-        """The number of samples that each undecided launch has of this job, at least."""
+        """The smallest number of samples that an undecided launch has for this job."""
         return min(len(record.samples) for launch, record in self.entries if launch in self.undecided)
 
     @property
@@ -71,8 +71,8 @@ class Contest:
 def contests_of(
     launches: Mapping[Launch, Collection[str] | None], facts: Mapping[str, Facts] | None = None
 ) -> list[Contest]:
-    """Return the contests for the jobs of which a launch has a figure; launches are given with the benchmarks that
-    compare buffers (None: all). `facts` are those of each peer."""
+    """Return the contests for the jobs that have a figure; launches come with the benchmarks that compare buffers
+    (None: all). `facts` maps peers to their facts."""
     found: dict[object, list[tuple[Launch, Record]]] = {}
     for launch, compared in launches.items():
         for job, record in launch.by_job.items():
@@ -97,8 +97,8 @@ def told_apart(best: Record, other: Record) -> bool:
     """Return whether the better of two records of the same job is clearly faster, or both are within `MATTERS`, in
     enough blocks.
 
-    It is not enough that the interval lies above 1: if repetitions ended as soon as it does, it would too often do so
-    by chance. A figure of 0 has no ratio, and more samples would not change that.
+    An interval above 1 is not enough: if repetitions ended as soon as one appeared, it would too often be chance. A
+    figure of 0 has no ratio, and more samples would not change that.
     """
     if not all(sample.value for record in (best, other) for sample in record.samples):
         return True

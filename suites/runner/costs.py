@@ -9,8 +9,8 @@ from suites.suite import Launch
 
 
 class LaunchCosts:
-    """How long each launch takes, estimated by the mean of its last two durations, without the first one if there are
-    others: it may have compiled something, and later ones measure less."""
+    """How long each launch takes: the mean of its last two durations. The first counts only if there is no other: that
+    launch may have compiled something, and later ones measure less."""
 
     def __init__(self) -> None:
         self._took: dict[str, dict[str, list[float]]] = {}  # peer -> launch -> seconds

@@ -179,7 +179,7 @@ def measure(
         # If the run is interrupted, there is no ending: results so far are kept, and missing ones are no fault.
         results = list(read_results(cells))
         unfinished = list(records)
-        for record in launch.due(block):  # one job may give figures of records that were not asked for
+        for record in launch.due(block):  # one job may yield figures for records that were not requested
             if result := next((each for each in reversed(results) if each.is_of(record)), None):
                 _take(record, result, block)
                 unfinished = [each for each in unfinished if each is not record]

@@ -21,7 +21,7 @@ from suites.runner.results import PeerTrouble, Stuck, failure
 PATIENCE = 10.0  # seconds without any progress after which a launch is aborted
 START_PATIENCE = 60.0  # the same for explorers that must first import a library or find a server
 LOOK_SECONDS = 0.1
-SLICE_SECONDS = 1e-4  # aimed at between a loop's readings of the clock, which take time themselves
+SLICE_SECONDS = 1e-4  # target time between a loop's readings of the clock, which take time themselves
 
 
 class Shared:

@@ -1,10 +1,10 @@
-"""The state of the heap in which launches measure: that of a training, rather than that of a fresh process.
+"""Gives launches the heap of a process that has been training for a while, rather than a fresh one.
 
 Linux's usual allocator returns a large freed array to the system until the program has freed a larger one; each new
-array then costs a fault per page. A network's tensors are such larger arrays: while one of CleanRL's size is trained on
-Atari's frames, batches of 32 and of 256 cause no page faults. In an empty loop of a fresh process, faults made batches
-of 256 rows of 18 kB from cpprb five times as slow, depending on which sizes had been measured before (measured once,
-on 2 cores, 27 November 2026; no record).
+array then costs a fault per page. A network's tensors are such larger arrays: while a network of CleanRL's size is
+being trained on Atari frames, batches of 32 and of 256 cause no page faults. In an empty loop of a fresh process,
+faults made cpprb's batches of 256 rows of 18 kB five times as slow, depending on which sizes had been measured before
+(measured once, on 2 cores, 27 November 2026; no record).
 """
 
 from __future__ import annotations

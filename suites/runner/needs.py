@@ -1,9 +1,9 @@
-"""What the next block of a run with a time budget needs, in which order.
+"""What the next block of a run with a time budget needs, most urgent first.
 
-First, for each job, the fastest, those that may be the runner-up and the reference, until they can be told apart
-clearly; then all others with too few launches for an interval, except peers that are far behind; then jobs that could
-not be decided in many blocks, and launches whose intervals are widest relative to their cost. Suites that do not rank
-buffers wait for those that do, except for jobs that could not be decided in many blocks.
+First come, for each job, the fastest peer, possible runners-up and the reference, until they clearly differ; then all
+other peers with too few launches for an interval, except those far behind; then jobs that many blocks could not decide,
+and launches whose intervals are widest relative to their cost. Suites that do not rank buffers wait for those that do,
+but not for jobs that many blocks could not decide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from suites.suite import Launch
 #: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
 NARROW = 0.02
 
-Groups = Iterator[list[Launch]]  # each of launches that are compared
+Groups = Iterator[list[Launch]]  # each holds launches that are compared
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class SuiteLaunches:
 
 
 class Needs:
-    """What is needed now. It does not change with the records: each block has one of its own."""
+    """What is needed now: a snapshot, made anew for each block."""
 
     def __init__(
         self, parts: Sequence[SuiteLaunches], costs: LaunchCosts, facts: Mapping[str, Facts] | None = None
@@ -72,7 +72,7 @@ class Needs:
         return contests_of(compared, self._facts)
 
     def verdicts(self) -> Groups:
-        """Yield the groups of launches that decide a job, except those that were repeated long without a verdict."""
+        """Yield the groups of launches that decide a job, except jobs that many repetitions left without a verdict."""
         yield from self._deciding([each for each in self._contests if each.undecided and not each.is_long])
 
     def groups(self) -> Groups:

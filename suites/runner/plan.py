@@ -2,8 +2,8 @@
 
 A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
 block launches every peer once, before variants that were not requested, which shows what each launch costs. Before the
-suites that measure once begin, the launches that decide a job are repeated until it has a verdict, in at most
-`DECIDING` of the time then left; this is done once for the peers and again for their variants. Each later block
+suites that measure once begin, the launches that decide a job are repeated until the job has a verdict, for at most the
+share `DECIDING` of the time then left; this is done first for the peers, then for their variants. Each later block
 contains the launches that the question needs (`suites.runner.needs`). A launch measures only those of its jobs that it
 decides or that lack samples.
 """
@@ -32,7 +32,7 @@ SHARE = 0.08
 PATIENCE = 45.0
 #: A later launch may take this many times its usual duration.
 LONGER = 1.5
-#: What a launch takes on average: 3 to 6 s in benches of two to ten minutes, alone and beside other work.
+#: Seconds that an average launch takes: 3 to 6 in benches of two to ten minutes, alone and beside other work.
 USUAL_SECONDS = 5.0
 #: Number of peers that a job's answer compares: the fastest, the runner-up and the reference.
 CONTENDERS = 3
@@ -44,7 +44,7 @@ Scheduled = tuple[int, Launch]
 
 
 def fixed(parts: Sequence[SuiteLaunches]) -> Fixed:
-    """Return a plan with all blocks of one part, then those of the next part, as far as they are not measured yet."""
+    """Return a plan with all blocks of one part, then those of the next part, without what is already measured."""
     schedule = [each for part in parts for each in in_blocks(part.launches, part.blocks)]
     return Fixed([(block, launch) for block, launch in schedule if launch.due(block)])
 
@@ -146,7 +146,7 @@ class Budgeted:
         yield from self._again(blocks, self.deadline)
 
     def _first(self, repeated: bool, is_variant: bool) -> Iterator[Scheduled]:
-        """Yield the first launches of the parts that are repeated, or not; of the latter, the short ones first."""
+        """Yield the first launches of the repeated parts, or of the others, whose short launches come first."""
         launches = list(self._unmeasured(repeated, is_variant))
         for launch in launches if repeated else sorted(launches, key=self._costs.of):
             if self._left() > 0:
@@ -187,14 +187,14 @@ class Budgeted:
         return chosen
 
     def records(self, launch: Launch, block: int) -> list[Record]:
-        """Return what the launch is to measure: in a repetition, only the jobs that need samples, if any does."""
+        """Return what the launch is to measure: in a repetition, only the jobs that need samples, if any do."""
         due = launch.due(block)
         needed = self._needed.get(launch, ()) if block else ()
         of_needed = {id(launch.by_job[job]) for job in needed}
         return [record for record in due if id(record) in of_needed] or due
 
     def shortage(self) -> str:
-        """Say how long the question will need, about, if that is more than there is; otherwise ""."""
+        """Say about how long the question will take, if that exceeds the budget; otherwise ""."""
         launches = [launch for part in self.parts for launch in part.launches if launch.open_records]
         again = CONTENDERS * (ENOUGH - 1) if any(part.repeated for part in self.parts) else 0
         needed, fit = len(launches) + again, int(self._left() / USUAL_SECONDS)

@@ -32,7 +32,7 @@ ONE_THREAD = dict.fromkeys(
         "NUMEXPR_NUM_THREADS",
         "TF_NUM_INTRAOP_THREADS",
         "TF_NUM_INTEROP_THREADS",
-        "PJRT_NPROC",  # of JAX: the size of its thread pool
+        "PJRT_NPROC",  # the size of JAX's thread pool
     ),
     "1",
 )

@@ -2,8 +2,8 @@
 
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
 shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
-shows what Ape-X waits for, `solve_time` how long its trainings take, `paired_training` what our buffer changes in
-trainings of other libraries, `paired_speed` how fast these are relative to the library's own buffer,
+shows what Ape-X waits for, `solve_time` how long its training runs take, `paired_training` what our buffer changes in
+other libraries' training runs, `paired_speed` how fast these are relative to the library's own buffer,
 `paired_prioritized` what prioritized replay changes in them, `paired_sparse` what it changes if rewards are sparse, and
 `hosts` what buffers over several hosts cost. `gate` is what the gate measures (`suites/gate/`).
 """

@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 HARNESS = (CHECKOUT / "suites", CHECKOUT / "results")
 ADAPTERS = (CHECKOUT / "adapters",)
 REASON_CHARACTERS = 500
-SPENT_ON = "spent on"  # the only key of a line that is no result
+SPENT_ON = "spent on"  # the only key of a line that is not a result
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Result:
     calls: int | None = None  # number of calls timed, given if it may be too small for a reliable rate
 
     def is_of(self, record: Record) -> bool:
-        """Return whether this is the result of that record. Peers are not compared: a launch measures only one, which
-        may have another name in the run (the gate's base and head)."""
+        """Return whether this is the result of that record. Peers are not compared: a launch measures only one, whose
+        name may differ in the run (the gate's base and head)."""
         mine = (self.benchmark, self.workload, self.params)
         return mine == (record.benchmark, record.workload, record.params)
 
@@ -113,7 +113,7 @@ def read_results(file: Path) -> Iterator[Result]:
 
 
 def read_spent(file: Path) -> dict[str, float]:
-    """Return how many seconds the process spent on each kind of work; empty if it did not say so."""
+    """Return how many seconds the process spent on each kind of work; empty if it reported none."""
     return next((item[SPENT_ON] for item in _items(file) if SPENT_ON in item), {})
 
 

@@ -1,4 +1,4 @@
-"""Going on with a run that was interrupted: its file keeps what was measured, and only the rest is measured."""
+"""Resumes an interrupted run: its file keeps what was measured, and only the rest is measured."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from results.record import now
 
 
 def resumed(path: Path, new: Run) -> Run:
-    """Return the run in this file, to go on with it as `new`, the run that the same command would begin.
+    """Return the run in this file, to be continued as `new`, the run that the same command would begin.
 
-    Raises `BadRecord` if the two would differ in more than their time: in command, machine or measured code.
+    Raises `BadRecord` if the two runs would differ in command, machine or measured code.
     """
     run = load(path)
     if run.is_whole:

@@ -101,7 +101,7 @@ def _shared_memory_in_use() -> set[int]:
         with suppress(OSError):
             for descriptor in (process / "fd").iterdir():
                 with suppress(OSError):
-                    # Only files of such names: to ask about one on a network may take for ever.
+                    # Only files with such names: asking about a file on a network may take forever.
                     if Path(os.readlink(descriptor)).name.startswith(SEGMENT_PREFIXES):
                         about = descriptor.stat()
                         if about.st_dev == device:

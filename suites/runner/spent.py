@@ -21,7 +21,7 @@ class WorkClock:
 
     @contextmanager
     def on(self, work: Work) -> Iterator[None]:
-        """Count what happens meanwhile as this kind of work. Also a decorator."""
+        """Count the time of the block as this kind of work. Also usable as a decorator."""
         self._count()
         self._within.append(work)
         try:

@@ -37,7 +37,7 @@ class Stopwatch:
         return self.per_round(lambda: run(calls), self.rounds(per_call * calls, FEWEST_ROUNDS)) / calls
 
     def rounds(self, seconds: float, fewest: int) -> int:
-        """Return for how many rounds of this many seconds there is time, at least `fewest`."""
+        """Return how many rounds of this many seconds there is time for, at least `fewest`."""
         return max(fewest, round(self.seconds / seconds))
 
     @SPENT.on("measure")

@@ -1,4 +1,4 @@
-"""Two processes that take turns: each times a round while the other one waits.
+"""Two processes that take turns: each times a round while the other waits.
 
 Whatever slows the machine down for longer than a round slows both of them down, and cancels in the ratio of their
 figures. docs/gate.md shows what each measure against noise gains.
@@ -22,9 +22,9 @@ from suites.runner.timing import Stopwatch
 
 ROUNDS = 7
 ROUND_SECONDS = 0.01
-#: Calls before a round, as a share of it, that are not timed: they load the caches that the other process has used.
+#: Untimed calls before a round, as a share of the round: they reload the caches that the other process has used.
 LOADING = 0.3
-#: Percentile of the rounds that is the figure: an interrupted round is only ever slower.
+#: The percentile of the rounds that becomes the figure: an interrupted round is only ever slower.
 FASTER_ROUNDS = 25
 CALIBRATION_SECONDS = 0.004
 WAITED = Path("/proc/thread-self/schedstat")  # second number: nanoseconds that the thread waited for a processor
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class OtherSideEndedError(Exception):
-    """The other process has no figure here, so that this one cannot be timed."""
+    """The other process has no figure here, so this one cannot be timed."""
 
 
 class Turns(Stopwatch):
@@ -90,7 +90,7 @@ class Turns(Stopwatch):
         return result
 
     def _agree(self, count: int) -> int:
-        """Return the larger one of this process's number and the other's."""
+        """Return the larger of this process's number and the other's."""
         self._send(count)
         return max(count, self._expect())
 

@@ -1,1 +1,1 @@
-"""How long an Ape-X training takes, with each way of sharing its buffer."""
+"""How long an Ape-X training run takes, with each way of sharing its buffer."""

@@ -1,4 +1,4 @@
-"""Learning: one Ape-X training, until it has solved its task.
+"""Learning: one Ape-X training run, until it has solved its task.
 
 python -m suites.solve_time.measure --peer NAME [--env CartPole-v1] [--target 475] [--seconds 300] [--every 10]
        [--seed 0]
@@ -19,7 +19,7 @@ from suites.solve_time.spec import BENCHMARKS, EXPLORERS, SUITE, SolveTarget
 
 
 def measure(peer: str, task: SolveTarget, seed: int) -> Iterator[Result]:
-    """Yield the figures of one training."""
+    """Yield the figures of one training run."""
     try:
         outcome = _train(peer, task, seed)
     except Exception as error:

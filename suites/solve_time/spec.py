@@ -1,6 +1,6 @@
-"""What the solve_time suite measures: how long an Ape-X training takes, with each way of sharing its buffer.
+"""What the solve_time suite measures: how long an Ape-X training run takes, with each way of sharing its buffer.
 
-A launch is one training, whose seed is the number of its block.
+A launch is one training run, whose seed is its block's number.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from suites.suite import Launch, Quantity, Suite, SuiteSettings
 from suites.workloads import Workload
 
 EXPLORERS = 4
-END_SECONDS = 120.0  # for a training to start and to end
+END_SECONDS = 120.0  # for a training run to start and to end
 BENCHMARKS = {
     "solved": Quantity("of 1", "higher"),
-    # Until the target is reached; of a training that does not reach it, until its time is up.
+    # Until the target is reached or, in a training run that never reaches it, until time is up.
     "seconds": Quantity("s", "lower"),
     "transitions": Quantity("transitions", "lower"),
     "steps": Quantity("learner steps", "lower"),
     "score": Quantity("mean return", "higher"),  # for each moment of SolveTarget.moments
 }
 LUNAR_LANDER = "LunarLander-v3"
-#: Our buffer without a lock, and cpprb's plain one behind a manager and a lock, as its author's baseline was.
+#: Our buffer without a lock, and cpprb's plain buffer behind a manager and a lock, like its author's baseline.
 EXTREMES = ("cpprb_impl[lock=none]", "cpprb[PER behind one lock]")
 ARMS = (*EXTREMES, "cpprb_impl[lock=critical]", "cpprb_impl[lock=buffer]", "cpprb[MP]")
 
 
 @dataclass(frozen=True)
 class SolveTarget:
-    """An environment, and the mean return over 100 greedy episodes at which a training has solved it."""
+    """An environment, and the mean return over 100 greedy episodes at which it counts as solved."""
 
     env: str
     target: float
-    seconds: int  # after which a training ends that has not reached the target
+    seconds: int  # limit for a training run that does not reach the target
     every: int  # seconds from one moment of the learning curve to the next
     peers: Sequence[str] = ARMS
     blocks: int | None = None
@@ -58,7 +58,7 @@ class SolveTimeSettings(SuiteSettings):
 
 
 def lunar_lander() -> Workload:
-    """Describe a training's rows for the record. Nothing is recorded: Box2D is not in the common environment."""
+    """Describe the runs' rows for the record. Nothing is recorded: Box2D is not in the common environment."""
     columns = {key: np.zeros((1, *field.shape), field.dtype) for key, field in fields_of((8,)).items()}
     source = "Gymnasium LunarLander-v3, played by the explorers of a training; this one row stands for its fields"
     return Workload.computed(LUNAR_LANDER, source, columns)

@@ -19,7 +19,7 @@ CHECKED_ROWS, CHECKED_BATCHES = 32, 100  # enough to detect a wrong distribution
 
 
 class KnownRows(checks.AddedRows):
-    """Rows that a sample may contain. The time of all checks is counted."""
+    """Rows that a sample may contain. Counts the time that all checks take."""
 
     __init__ = SPENT.on("check")(checks.AddedRows.__init__)
     check = SPENT.on("check")(checks.AddedRows.check)

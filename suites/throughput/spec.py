@@ -30,7 +30,7 @@ from suites.throughput.tasks import (
 )
 from suites.workloads.user_workload import UserSizes, UserWorkload
 
-#: Seconds per cell of a user-defined workload, at least: with its few jobs, starting a launch would take longer.
+#: Least seconds per cell of a user-defined workload: with less, starting a launch would take longer than its few jobs.
 USER_SECONDS = 0.25
 #: What the buffers of some benchmarks are asked for.
 OPTIONS = {

@@ -176,7 +176,7 @@ def _digest(raw: Columns) -> str:
 
 
 def _read(path: Path) -> tuple[Columns, str] | None:
-    """Return a recording and its digest, which is computed only once: that of 100 MB takes a launch 0.2 s."""
+    """Return a recording and its digest, which is computed only once: hashing 100 MB takes 0.2 s per launch."""
     try:
         with np.load(path, allow_pickle=False) as file:
             raw = {key: file[key] for key in file.files}

@@ -99,7 +99,7 @@ def test_bad_options_are_named(arguments, problem):
     [
         (["--env=NoSuch-v0"], "--env NoSuch-v0 cannot be used"),
         (["--env=Pendulum-v1"], "env must have Box observations and Discrete actions"),
-        (["--folder={used}"], "contains a training: choose another --folder"),
+        (["--folder={used}"], "contains a training run: choose a different --folder"),
         (["--resume={used}"], "contains no checkpoint"),
     ],
 )

@@ -170,9 +170,9 @@ def test_a_killed_learner_is_resumed_with_the_same_next_sample(tmp_path):
 
     steps = json.loads((checkpoints(folder)[0] / "counters.json").read_text())["steps"]
     status, said = Training("--folder", folder).ends()
-    assert status == 2 and f"{folder} contains a training: choose another --folder" in said
+    assert status == 2 and f"{folder} contains a training run: choose a different --folder" in said
     status, said = Training("--resume", folder, "--explorers=3").ends()
-    assert status == 2 and "--explorers cannot change when a training is resumed: it is 2, got 3" in said
+    assert status == 2 and "--explorers cannot change when a training run is resumed: it is 2, got 3" in said
     settings = (folder / "settings.json").read_text()
     for damaged in ("", "[]", settings.replace('"gamma"', '"gama"'), settings.replace("0.99", "NaN")):
         (folder / "settings.json").write_text(damaged)
@@ -245,7 +245,7 @@ def test_a_folder_is_used_by_one_training_at_a_time(tmp_path):
     run.wait_for(lambda: checkpoints(folder), "no checkpoint")
     for options in (("--folder", folder), ("--resume", folder)):
         status, said = Training(*ENDLESS, *options).ends()
-        assert status == 2 and f"another training uses {folder}" in said
+        assert status == 2 and f"another training run uses {folder}" in said
     run.process.terminate()
     assert run.ends()[0] == 130
 

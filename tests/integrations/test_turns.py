@@ -156,5 +156,5 @@ def test_a_training_that_fails_is_a_finding(monkeypatch, arm, reason):
 def test_a_failure_of_one_training_is_not_attributed_to_the_other(monkeypatch, reference, reason):
     result = measured(monkeypatch, reference=reference)
     assert result.outcome == "broken"
-    assert f"the training with {REFERENCE}, which takes turns with this one, failed" in result.reason
+    assert f"the training run with {REFERENCE}, which takes turns with this one, failed" in result.reason
     assert reason in result.reason

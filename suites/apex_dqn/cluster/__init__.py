@@ -1,1 +1,1 @@
-"""Trainings over the hosts of a Ray cluster, with the same learner, explorers and evaluator as on one machine."""
+"""Training runs over the hosts of a Ray cluster, with the same learner, explorers and evaluator as on one machine."""

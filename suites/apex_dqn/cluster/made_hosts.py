@@ -1,4 +1,4 @@
-"""A training over hosts that are made of this machine, to try one over several without having them."""
+"""A training run over hosts made of this machine, for trying several hosts without having them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.1
 
 
 def run(args: argparse.Namespace, settings: TrainingSettings) -> int:
-    """Make the hosts, run the training on the first one, and remove them; return the training's exit status."""
+    """Make the hosts, train on the first one, and remove them; return the program's exit status."""
     try:
         program.check(args, settings)
         if args.folder:

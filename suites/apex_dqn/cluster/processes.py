@@ -1,4 +1,4 @@
-"""Processes of a training that run on the hosts of a Ray cluster, wherever Ray finds a free processor."""
+"""Processes of a training run on the hosts of a Ray cluster, wherever Ray finds a free processor."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Spread:
         self.progress = ClusterProgress(board, explorers)
         self.progress.began.value = self.progress.now()
         self.weights = ClusterWeights(self.progress)
-        self._processes: list[RayProcess] = []  # every one that was started
+        self._processes: list[RayProcess] = []  # all that were started
 
     def start(self, work: Callable[..., None], *args: Any, beside: bool = False) -> TrainingProcess:
         where = {"num_cpus": int(work is explore), "scheduling_strategy": _here() if beside else "SPREAD"}
@@ -92,14 +92,14 @@ class Spread:
 
 
 def _here() -> NodeAffinitySchedulingStrategy:
-    """This host, because a training ends with it anyway."""
+    """This host, because the training run ends with it anyway."""
     return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
 
 
 @contextmanager
 def on_cluster(settings: TrainingSettings, address: str) -> Iterator[tuple[Adapter, ProcessStarter]]:
-    """Connect to the Ray cluster at this address, and make the buffer and what starts processes; disconnect at
-    the end.
+    """Connect to the Ray cluster at this address, and make the buffer and the starter of processes; disconnect at the
+    end.
 
     Hosts with the resource "data" store the transitions; if there are none, all hosts but this one do. Raises
     ValueError if DQN cannot act in the environment, and ConnectionError if there is no cluster.
@@ -133,7 +133,7 @@ def _look_for(address: str) -> None:
 
 
 def _own_address(address: str) -> str | None:
-    """Return this host's address if the cluster's head is here: Ray may choose another one of several."""
+    """Return this host's address if the cluster's head is here: Ray may choose a different address."""
     head = address.partition(":")[0]
     own = [each.address for found in psutil.net_if_addrs().values() for each in found]
     return head if head in own else None

@@ -1,5 +1,5 @@
-"""The progress of a training over several hosts: each process has a copy, which it exchanges for changes several times
-per second."""
+"""The progress of a training run over several hosts: each process has a copy, which it synchronizes several times per
+second."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Board:
         self.words: dict[Hashable, Any] = {}
 
     def exchange(self, changed: dict[Hashable, Any]) -> tuple[float, dict[Hashable, Any]]:
-        """Store what a process changed; return this clock, and all words."""
+        """Store what a process changed; return this host's clock, and all words."""
         self.words.update(changed)
         return time.monotonic(), self.words
 
@@ -52,7 +52,7 @@ class Copy:
             sent, self._changed = self._changed, {}
         try:
             clock, words = ray.get(self.board.exchange.remote(sent), timeout=ANSWER_SECONDS)
-        except (GetTimeoutError, RayError):  # the host is cut off: again, with what has changed since
+        except (GetTimeoutError, RayError):  # the host is cut off: try again, with later changes too
             with self._lock:
                 self._changed = sent | self._changed
             return
@@ -72,7 +72,7 @@ class Copy:
 
 
 class ClusterValue:
-    """A word, as `multiprocessing.Value` is used."""
+    """A word, used like `multiprocessing.Value`."""
 
     def __init__(self, copy: Copy, name: Hashable, initial: Any) -> None:
         self._copy, self._name, self._initial = copy, name, initial
@@ -87,7 +87,7 @@ class ClusterValue:
 
 
 class Words:
-    """Words, as `multiprocessing.Array` is used."""
+    """Words, used like `multiprocessing.Array`."""
 
     def __init__(self, copy: Copy, name: str, initial: Any, length: int) -> None:
         self._words = [ClusterValue(copy, (name, number), initial) for number in range(length)]
@@ -108,7 +108,7 @@ class Words:
 
 
 class Evaluations:
-    """Evaluations, as `multiprocessing.Pipe` passes them on."""
+    """Evaluations, passed on as by `multiprocessing.Pipe`."""
 
     def __init__(self, copy: Copy) -> None:
         self._copy, self._received = copy, 0.0

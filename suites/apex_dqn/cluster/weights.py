@@ -11,7 +11,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from adapters.base import Array
 from suites.apex_dqn.cluster.progress import ClusterProgress
 
-FETCH_SECONDS = 5.0  # after which an explorer goes on with the weights that it has
+FETCH_SECONDS = 5.0  # after which an explorer continues with the weights that it has
 
 
 class ClusterWeights:
