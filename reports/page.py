@@ -28,7 +28,7 @@ from results.jobs import is_finding
 from results.machine import changed_since
 from results.suites import SUITES, Kind, suite_of
 
-#: What the run is called where figures are looked up.
+#: The run's name in the lookup of figures.
 THIS = "this run"
 #: The profile whose launches are too short to compare peers.
 TINY = "tiny"
@@ -61,12 +61,12 @@ def page_of(run: Run) -> Page:
         },
     )
     files = {picture.file: picture.png for part, _ in parts for picture in part.pictures}
-    in_order = sorted(parts, key=lambda each: bool(each[0].html))  # what is one table in HTML is many in Markdown
+    in_order = sorted(parts, key=lambda each: bool(each[0].html))  # one table in HTML is many in Markdown
     return Page("\n".join([head, answer, *(text for _, text in in_order)]), html, files | drawn)
 
 
 def _embedded(html: Markup, pictures: Mapping[str, bytes]) -> Markup:
-    """Return HTML with its pictures inside it."""
+    """Return HTML with its pictures embedded."""
     for file, svg in pictures.items():
         html = Markup(html.replace(file, f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"))
     return html

@@ -33,7 +33,7 @@ STEM = "answer"
 PROFILES = ("paired_training", "solve_time", "apex", "quick", "full", "survey", "sweep", "hosts")
 #: profile -> profiles whose records are merged into its record, since they answer parts of the same question
 PARTS_OF = {"paired_training": ("paired_speed",)}
-#: Profiles whose records show what prioritized replay changes in trainings.
+#: Profiles whose records show what prioritized replay changes in training.
 PRIORITIZED = ("paired_sparse", "paired_prioritized")
 said = partial(worded, "figures.j2")
 
@@ -122,7 +122,7 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
 
 
 def paired_training_lines(found: Mapping[str, Reference]) -> list[str]:
-    """Return a table of the trainings with another library's learner."""
+    """Return a table of the training runs with another library's learner."""
     for each in _in_order(found):
         if rows := list(trainings.speed_rows(each.context)):
             return [table(trainings.SPEED_COLUMNS, rows), each.source, ""]
@@ -130,7 +130,7 @@ def paired_training_lines(found: Mapping[str, Reference]) -> list[str]:
 
 
 def prioritized_lines(found: Mapping[str, Reference]) -> list[str]:
-    """Return a table of the trainings with prioritized replay, for each of their records."""
+    """Return a table of the training runs with prioritized replay, for each of their records."""
     lines = []
     for profile in PRIORITIZED:
         if profile in found and (rows := list(trainings.outcome_rows(found[profile].context))):

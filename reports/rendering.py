@@ -22,7 +22,7 @@ FOLDERS = [
     Path(__file__).resolve().parent / name
     for name in ("templates", "answer", "sections", "gate", "site", "advice", "planning")
 ]
-#: What Markdown would take for markup. An underscore inside a word is none, nor is a bracket that begins no link.
+#: What Markdown would take for markup. An underscore inside a word is not, nor is a bracket that begins no link.
 MARKUP = re.compile(r"[*|`\\]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=\()|!(?=\[)")
 #: What it would take for markup at the start of a line: a heading, or an item of a list.
 START = re.compile(r"^(\s*\d*)([#+.-])(?=\s)")
@@ -86,7 +86,7 @@ def _environment(template: str) -> jinja2.Environment:
 
 
 def escaped(text: object) -> Markup:
-    """Return a text for a line or a table cell of Markdown, in which it has no markup."""
+    """Escape a text for a line or a table cell of Markdown, so that it has no markup."""
     if isinstance(text, Markup):
         return text
     line = START.sub(r"\g<1>\\\g<2>", MARKUP.sub(r"\\\g<0>", _one_line(text)))
@@ -128,7 +128,7 @@ def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> Markup
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
-    """Whether most of them are; the others say why there is none."""
+    """Whether most cells are numbers; the others say why there is no number."""
     return 2 * sum(bool(NUMBER.match(cell)) for cell in cells) > sum(cell != NOTHING for cell in cells)
 
 

@@ -1,4 +1,4 @@
-"""Trainings: which reached their target, and, inside another library's learner, which have identical results."""
+"""Training runs: which reached their target and, inside another library's learner, which have identical results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from results.jobs import Job
 from results.statistics import speed_up
 
 SCORE, WEIGHTS, SOLVED, RELATIVE_SPEED = "score", "weights", "solved", "relative_speed"
-#: suite -> what a training needs to reach its target
+#: suite -> what a training run needs to reach its target
 NEEDED: Mapping[str, Sequence[str]] = {
     "solve_time": ("seconds", "transitions", "steps"),
     "paired_training": ("needed",),
@@ -22,7 +22,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class ComparedTask:
-    """The trainings of one algorithm on one environment."""
+    """The training runs of one algorithm on one environment."""
 
     suite: str
     name: str
@@ -30,22 +30,22 @@ class ComparedTask:
     jobs: Mapping[str, Job]  # by benchmark, without the scores
     scores: Mapping[int, Job]  # by step of the environment, or by second
     reference: str | None  # the buffer to which others are compared
-    steps: int = 0  # of a training; 0: until the target
+    steps: int = 0  # of a training run; 0: until the target is reached
     episodes: int = 0  # whose mean return is a score; 0: all that end within a second
 
     @cached_property
     def solved(self) -> dict[str, dict[int, bool]]:
-        """Peer -> block -> whether that training reached the target, for the peers of which this is known."""
+        """Peer -> block -> whether that training reached the target, for the peers for which this is known."""
         shown = self.jobs[SOLVED].shown if SOLVED in self.jobs else {}
         return {peer: {block: value > 0 for block, value in by_block(each).items()} for peer, each in shown.items()}
 
     def count(self, peer: str) -> str:
-        """Return how many trainings reached the target, such as "4 of 5"; "" if that is not known."""
+        """Return how many training runs reached the target, such as "4 of 5"; "" if that is not known."""
         outcomes = self.solved.get(peer, {}).values()
         return f"{sum(outcomes)} of {len(outcomes)}" if outcomes else ""
 
     def reached(self, name: str) -> Job:
-        """Return the job with only the trainings that reached the target; the others give lower bounds."""
+        """Return the job with only the training runs that reached the target; the others give lower bounds."""
         job = self.jobs[name]
         cells = {
             peer: replace(record, samples=samples)
@@ -55,8 +55,8 @@ class ComparedTask:
         return replace(job, cells=cells)
 
     def ratio(self, name: str, peer: str) -> Ratio | None:
-        """Return the ratio to the reference. Of what a training needs, it is over the seeds with which both reached the
-        target, or a lower bound if the reference never did."""
+        """Return the ratio to the reference. What a training run needs is compared over the seeds with which both
+        reached the target; a lower bound if the reference never did."""
         job, against = self.jobs[name], self.jobs[name].shown.get(self.reference or "")
         if peer == self.reference or against is None:
             return None
@@ -77,7 +77,7 @@ class ComparedTask:
 
     @cached_property
     def twins(self) -> dict[str, list[int]]:
-        """Peers that draw the reference's rows -> the seeds with which their trainings differ from the reference's."""
+        """Peers that draw the reference's rows -> the seeds with which their results differ from the reference's."""
         job = self.jobs.get(WEIGHTS)
         if job is None or self.reference not in job.shown:
             return {}
@@ -102,7 +102,7 @@ def _differing(record: Record, reference: Record) -> list[int]:
 
 
 def tasks_of(jobs: Sequence[Job], reference: str | None) -> list[ComparedTask]:
-    """Return the tasks of which these jobs of one suite have a figure."""
+    """Return the tasks for which these jobs of one suite have a figure."""
     found: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         found.setdefault((job.workload, str(job.params.get("task", job.workload))), []).append(job)
@@ -110,7 +110,7 @@ def tasks_of(jobs: Sequence[Job], reference: str | None) -> list[ComparedTask]:
 
 
 def _task(name: str, jobs: Sequence[Job], reference: str | None) -> ComparedTask:
-    # Trainings that take turns are shorter: the longest is the one that is described.
+    # Training runs that take turns are shorter, so the longest run is described.
     params = max((job.params for job in jobs), key=lambda params: int(str(params.get("steps", 0))))
     return ComparedTask(
         suite=jobs[0].suite,

@@ -47,7 +47,7 @@ def lines(runs: Mapping[str, Run]) -> list[str]:
         return frames.table({profile: runs[profile]} if profile in runs else {})
 
     def chosen(profile: str, peers: Collection[str], where: Mapping[str, object]) -> pd.DataFrame:
-        """Return the samples of these values; a name that is no column is that of a parameter."""
+        """Return the samples of these values; a name that is not a column is a parameter's."""
         found = samples(profile)
         for name, value in where.items():
             column = name if name in found else f"param.{name}"

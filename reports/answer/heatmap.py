@@ -22,7 +22,7 @@ from results.verdicts import MATTERS, library_of
 LARGE_ROW = 4_096
 #: Upper ends of the shades on each side of 1; the last one is open.
 SHADES = (MATTERS, 2.0, 5.0, 20.0)
-#: The smallest and the largest batch that a run measured of a call: a user's own rows come with sizes of their own.
+#: The smallest and the largest batch of a call in a run: a user-defined workload has its own batch sizes.
 LEAST, MOST = min, max
 #: (benchmark, required parameters, heading of the column)
 SMALL_ROWS = (

@@ -92,12 +92,12 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: RecordedWorklo
 
 
 def _is_contested(job: Job) -> bool:
-    """Whether more than two libraries can do it."""
+    """Whether more than two libraries can do this job."""
     return len(set(map(library_of, job.measured))) > 2
 
 
 def _keeping(leader: str, answers: Sequence[Answer]) -> str:
-    """Return how many times as fast the fastest buffers are that keep references, where these are the fastest."""
+    """Return how many times as fast the buffers that keep references are, at the jobs where they are the fastest."""
     ratios = [ratio_of(each.job.measured[str(each.winner)], each.job.measured.get(leader)) for each in answers]
     known = [ratio for ratio in ratios if ratio]
     if not known:
@@ -112,12 +112,12 @@ def _is_close_to(peer: str, answer: Answer) -> bool:
 
 
 def _standing(leader: str, compared: Sequence[Answer], reference: str | None) -> list[str]:
-    """Return at how many of these jobs the leader is the fastest, by certainty, and at how many it is close to it."""
+    """Return at how many of these jobs the leader is the fastest, by certainty, and at how many it comes close."""
     ahead = [each for each in compared if library_of(str(each.winner)) == library_of(leader)]
     clear, sure = [each for each in ahead if each.clear], [each for each in ahead if each.clear or each.likely]
     close = [each for each in compared if _is_close_to(leader, each)]
     unsure = [each for each in ahead if each not in sure and each not in close]
-    is_next = all(each.runner_up == reference for each in sure)  # its ratios would be told twice
+    is_next = all(each.runner_up == reference for each in sure)  # its ratios would appear twice
     parts, span = [], "" if sure and is_next else _span([each.job for each in compared], leader, reference)
     if sure:
         counts = {"clear": len(clear), "sure": len(sure), "jobs": _jobs(compared)}
@@ -129,7 +129,7 @@ def _standing(leader: str, compared: Sequence[Answer], reference: str | None) ->
         ("undecided", [each for each in close if not each.is_equal]),
     ):
         if some:
-            total = 0 if parts else len(compared)  # given once
+            total = 0 if parts else len(compared)  # appears once
             words, on = said(what, within=WITHIN), compared[0].job.workload
             parts.append(said("among_jobs", what=words, count=len(some), jobs=total, workload=on))
     return parts
@@ -218,8 +218,8 @@ def _sound(context: Context, measured: Sequence[str]) -> tuple[Sequence[str], st
 
 
 def _checked(run: Run, check: Check) -> str:
-    """Say in which peers a check found no fault, which failed and which were not checked; variants of a library with
-    the same outcome together.
+    """Say in which peers a check found no fault, which failed and which were not checked; grouping a library's variants
+    with the same outcome.
 
     Empty if the run lacks the suite. A peer that was only partly checked counts as not checked.
     """
@@ -241,7 +241,7 @@ def _checked(run: Run, check: Check) -> str:
 
 
 def _by_library(found: Mapping[str, str]) -> list[str]:
-    """Return the peers, each with what was found; variants of a library of which the same was found are one."""
+    """Return the peers, each with what was found; variants of a library with the same finding are one item."""
     alike: dict[tuple[str, str], list[str]] = {}
     for peer, what in found.items():
         alike.setdefault((library_of(peer), what), []).append(peer)

@@ -1,4 +1,4 @@
-"""Peers of which no call was measured on a workload, and why."""
+"""Peers without a measured call on a workload, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from results import Run
 def unmeasured(run: Run) -> Mapping[str, Mapping[str, list[str]]]:
     """Return workload -> reason -> peers without a figure of any call for this reason.
 
-    Workloads without any figure are left out, and so is a peer's name at the beginning of its reason.
+    Workloads without any figure are left out. A peer's name at the beginning of its reason is removed.
     """
     found: dict[str, dict[str, list[str]]] = {}
     cells = [record for record in run.records if record.suite == "throughput"]

@@ -23,7 +23,7 @@ def failed_checks(run: Run) -> dict[str, list[str]]:
 
 
 def _name(check: str) -> str:
-    """Return what a check is called, without the heading that it is under."""
+    """Return a check's name, without its heading."""
     return SUITE.labels.get(check, check).rpartition(": ")[2]
 
 

@@ -49,8 +49,8 @@ class Answer:
 
     @property
     def is_close(self) -> bool:
-        """Neither clear nor likely, despite enough launches, or with medians in another order than the ratios within
-        blocks."""
+        """Neither clear nor likely, despite enough launches, or with medians in a different order from the ratios
+        within blocks."""
         ratio = self.over_runner_up
         could_tell = ratio is not None and (self._has_enough or ratio.value <= 1)
         return could_tell and not (self.clear or self.likely)

@@ -23,7 +23,7 @@ def commands(run: Run, verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def measured_again(command: str) -> str:
-    """Return the command of a gate as it is typed in a checkout, without its file and its choice."""
+    """Return the command of a gate as it is typed in a checkout, without its output file and its selection."""
     words = shlex.split(command)
     for option in {"--out", "--only"} & set(words):
         at = words.index(option)

@@ -2,8 +2,8 @@
 
     python -m reports.gate.history [--out reports/out/gate-history.html]
 
-Each record compares a commit with the same fixed one, side by side, so that figures of different days can be compared.
-New levels are found by PELT (Killick, Fearnhead and Eckley 2012), as implemented in the library ruptures.
+Each record compares a commit with the same fixed commit, side by side, so that figures from different days can be
+compared. New levels are found by PELT (Killick, Fearnhead and Eckley 2012), as implemented in the library ruptures.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from results.analysis.studies import HISTORY
 from results.analysis.verdict import HEAD, HarnessError, judge
 
 OUT = Path(__file__).resolve().parents[1] / "out" / "gate-history.html"
-FEWEST = 8  # commits of a series in which new levels are looked for
+FEWEST = 8  # fewest commits of a series in which new levels are sought
 IS_ZERO, WAS_ZERO = -0.99, 100.0  # stand for the changes -1 and infinity of a count, whose logarithms are infinite
-LEVEL = 2  # commits that a level has at least
+LEVEL = 2  # fewest commits of a level
 LEAST_NOISE = {True: 0.001, False: 0.01}  # of exact figures, and of timed ones
-#: What a new level must explain, in units of the noise's variance and of the logarithm of the number of commits. Where
-#: there is none, 6 finds one in 1.5% of series of 20 commits, and in 9% of 8, from which the noise is hardly known. A
+#: What a new level must explain, in units of the noise's variance and of the logarithm of the number of commits.
+#: Without any new level, 6 finds one in 1.5% of series of 20 commits, and in 9% of 8, which hardly show the noise. A
 #: jump of three standard deviations is found in 78%. (Simulated, normal noise; the usual 2 finds a step in 26% of 20.)
 PENALTY = 6.0
 
 
 @dataclass
 class Series:
-    """A benchmark's changes against the fixed commit, as fractions, by commit; above 0 is for the worse."""
+    """A benchmark's changes against the fixed commit, as fractions, by commit; above 0 is worse."""
 
     rule: Rule
     commits: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ class History:
 
 
 def lines(history: History) -> list[str]:
-    """Return what changed, by commit, and the largest changes of a commit first."""
+    """Return what changed, by commit, with the largest changes of each commit first."""
     by_commit: dict[str, list[tuple[float, str]]] = {commit: [] for commit in history.commits}
     for label, each in history.series.items():
         for commit, change in each.new_levels():

@@ -2,9 +2,9 @@
 
     python -m reports.gate.power        writes the table into docs/gate.md
 
-Two ways that must agree. Real gates were measured. And gates are drawn from a pool of pairs of equal builds: the pairs
-of a drawn gate are drawn with replacement, all benchmarks of a pair together, and judged as a real gate would, pair
-after pair. A slow-down is put into one benchmark at a time by adding its logarithm to each of its differences.
+Two estimates, which must agree: measured gates, and gates drawn from a pool of pairs of equal builds. The pairs of a
+drawn gate are drawn with replacement, all benchmarks of a pair together, and judged as a real gate would, pair after
+pair. A slow-down is put into one benchmark at a time by adding its logarithm to each of its differences.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from results.analysis.verdict import BASE, HEAD, Verdict, Word, decide, judge
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
 DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
-ABOUT = 0.75, 1.33  # times a level: of the real gates, benchmarks that were so much slower are counted in its row
-MOST_PAIRS = 35  # of a benchmark: ten minutes suffice for them even if nothing is decided
+ABOUT = 0.75, 1.33  # times a level: its row counts benchmarks of real gates that were slower by this much
+MOST_PAIRS = 35  # per benchmark: ten minutes suffice for these even if nothing is decided
 SEED = 17
-#: The code that decides: a table that was made with other code than this is out of date.
+#: The code that decides: a table made with different code is out of date.
 DECIDES = (evidence, rules, verdict)
 HEADER = ("", "drawn from the pool", "real gates")
 NOISE_HEADER = ("", "spread of pairs, median", "largest", "largest bias")
@@ -44,7 +44,7 @@ NOISE_HEADER = ("", "spread of pairs, median", "largest", "largest bias")
 
 @dataclass(frozen=True)
 class Share:
-    """How many of how many, with the exact 95% interval of Clopper and Pearson (1934)."""
+    """A count out of a total, with the exact 95% interval of Clopper and Pearson (1934)."""
 
     count: int
     of: int
@@ -98,7 +98,7 @@ Gates = Sequence[Sequence[Verdict]]
 
 
 def runs_of(folder: Path, name: str) -> list[Run]:
-    """Return the whole runs of this name."""
+    """Return the complete runs of this name."""
     runs = [load(path) for path in sorted(folder.glob(f"{name}-[0-9]*.json"))]
     return [run for run in runs if run.is_whole]
 
@@ -144,13 +144,13 @@ def slowed(gates: Gates) -> Slowed:
 
 
 def slowed_in(folder: Path) -> Slowed:
-    """Return these of all levels."""
+    """Return these for all levels."""
     return [each for level in LEVELS for each in slowed(gates_of(folder, f"slowed-{level}"))]
 
 
 def found(verdicts: Slowed, level: float, rule: Rule) -> Share:
-    """Return how often a benchmark with this rule was called a regression, of those that were about so much slower, or
-    at the highest level so much or more."""
+    """Return how often a benchmark with this rule was called a regression, among those that were slower by about this
+    much, or at the highest level by this much or more."""
     most = math.inf if level == LEVELS[-1] / 100 else ABOUT[1]
     some = [each for change, each in verdicts if each.rule == rule and ABOUT[0] <= change / level <= most]
     return Share(sum(each.word is Word.REGRESSION for each in some), len(some))

@@ -30,10 +30,10 @@ def in_order(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Return the cells of each verdict, with those that need attention first. Above 0, a change is for the worse.
+    """Return the cells of each verdict, with those that need attention first. A change above 0 is for the worse.
 
     Counts of work share a row if they have not changed, or could not be counted for the same reason: there are dozens.
-    What head cannot do any more shares a row if the reason is the same: it has one cause.
+    Benchmarks that head can no longer do share a row if the reason is the same: they have one cause.
     """
     rows: list[list[str]] = []
     alike: dict[tuple[Word, str], list[Verdict]] = {}

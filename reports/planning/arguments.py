@@ -43,7 +43,7 @@ class BadInput(ValueError):  # noqa: N818 (what the variables are)
 
 
 def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
-    """Return the plan; hosts that are not given are as many as are needed. Raises `BadInput`."""
+    """Return the plan; numbers of hosts that are not given are those needed. Raises `BadInput`."""
     values = {**DEFAULTS, **given}
     sizes = {workload.name: workload.row_bytes for workload in run.workloads}
 

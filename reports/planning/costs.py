@@ -13,7 +13,7 @@ from reports.planning.measured import COMMAND, Cell, Unmeasured, cells_of
 from results import Run
 
 NEAR = 4 * 2**20
-SENT_ROWS = 100  # that an explorer sends together
+SENT_ROWS = 100  # rows that an explorer sends together
 NEEDED = (
     "learner",
     "step_p50",
@@ -35,8 +35,8 @@ DIGITS = 6  # of costs, so that another machine's rounding does not change what 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds, or bytes on the wire, of a message, of each of its rows and bytes, and once more of each byte beyond
-    the first `NEAR`, which no cache holds and for which memory is new."""
+    """CPU seconds, or bytes on the wire, of a message, of each of its rows and bytes, and an extra cost of each byte
+    beyond the first `NEAR`, which no cache holds and whose memory is new."""
 
     message: float = 0.0
     row: float = 0.0
@@ -44,7 +44,7 @@ class Cost:
     far: float = 0.0
 
     def of(self, rows: float, row_bytes: float, messages: float = 1.0) -> float:
-        """Return the cost of so many rows in so many equal messages."""
+        """Return the cost of this many rows in this many equal messages."""
         return float(np.dot(_terms(rows, row_bytes, messages), [self.message, self.row, self.byte, self.far]))
 
 

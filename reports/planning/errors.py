@@ -1,4 +1,4 @@
-"""How far the simulation is from what was measured, with hosts that share one machine."""
+"""How far the simulation deviates from measurements with hosts that share one machine."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ SUITE = "hosts"
 UNLIMITED = "none"
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 COMMAND = "make bench PROFILE=hosts"
-#: A way of the first peer that sends rows as they are. If it was measured, plans are made from its figures: rows may
-#: not compress.
+#: A variant of the first peer that sends rows uncompressed. If measured, its figures are used for plans: rows may not
+#: compress.
 UNCOMPRESSED = "uncompressed"
 
 
@@ -46,7 +46,7 @@ def link_speed(text: str) -> float:
     for unit, bits in UNITS.items():
         if (found := re.fullmatch(rf"(\d+\.?\d*){unit}", text)) and float(found[1]) > 0:
             return float(found[1]) * bits / 8
-    raise ValueError(f"{text!r} is no speed of a link")
+    raise ValueError(f"{text!r} is not the speed of a link")
 
 
 def cells_of(run: Run, needed: Sequence[str]) -> list[Cell]:

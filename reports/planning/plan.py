@@ -1,4 +1,4 @@
-"""What a wanted load asks of each host and link, and how many data hosts it needs."""
+"""What a wanted load demands of each host and link, and how many data hosts it needs."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def verdict(plan: Plan, model: Model, limit: float = LIMIT) -> str:
 
 
 def _always_beyond(plan: Plan, model: Model, limit: float) -> list[str]:
-    """Return the resources that are beyond the limit with any number of data hosts, or that leave no number between
-    them."""
+    """Return the resources that are beyond the limit with any number of data hosts, or that together rule out every
+    number."""
     each = [_beyond(_with_data(plan, 2**power), model, limit) for power in range(POWERS)]
     return [name for name in each[-1] if all(name in names for names in each)] or sorted({each[0][0], each[-1][0]})
 

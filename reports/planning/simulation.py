@@ -3,7 +3,7 @@
 A learner asks all data hosts for their parts of a batch, up to `PREFETCH` batches ahead, and handles a batch once all
 parts are there. On each data host, one process draws rows and another stores them, each of which handles messages one
 by one. Messages of rows take time on the sender's and the receiver's link, and every message takes `delay` besides: the
-time until the receiving process wakes up. Service times vary as exponential times do.
+time until the receiving process wakes up. Service times are exponentially distributed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from reports.queueing.processors import Cores, Process
 
 PREFETCH, WINDOW = 2, 8  # batches ahead; explorers' messages that are not acknowledged yet
 REQUEST_BYTES, NEW_PRIORITY_BYTES = 100, 12  # of a request, and of each row's new priority
-PIECES, PIECE_BYTES = 16, 65_536  # into which a message is divided at most, and at least
-STEPS, MESSAGES = 1000, 300  # of the learner and the explorers that are measured, after a quarter as many to warm up
+PIECES, PIECE_BYTES = 16, 65_536  # most pieces of a message, and fewest bytes of a piece
+STEPS, MESSAGES = 1000, 300  # of the learner and the explorers, measured after a quarter as many to warm up
 MOST_EVENTS = 300_000
 
 Events = Generator[Any, Any, None]
@@ -110,8 +110,8 @@ class _Simulation:
         return round(self.chance.expovariate(1 / seconds), 12) if seconds > 0 else 0.0
 
     def carry(self, count: float, sender: _Host, receiver: _Host, connection: simpy.Resource) -> Events:
-        """Move so many bytes over both hosts' links. Those of one connection arrive in order; other connections have
-        their turn between pieces of a message."""
+        """Move this many bytes over both hosts' links. The bytes of one connection arrive in order; other connections
+        take turns between pieces of a message."""
         yield self.environment.timeout(self.vary(self.delay))
         if math.isinf(sender.link):
             return
@@ -149,7 +149,7 @@ class _Simulation:
         self.drawing[shard].put((seconds, count, self.home, arrived))
 
     def parts(self) -> Iterator[tuple[int, int]]:
-        """Yield each shard that gives rows of a batch, and how many."""
+        """Yield each shard that supplies rows of a batch, and how many."""
         rows, shards = self.load.batch, self.hosts.data
         first = self.chance.randrange(shards)
         for number in range(min(rows, shards)):
@@ -212,7 +212,7 @@ class _Simulation:
         self.stored += SENT_ROWS
 
     def advance(self, steps: int, messages: int, events: int) -> float:
-        """Run for so many steps of the learner and stored messages, but for at most so many events."""
+        """Run for this many steps of the learner and stored messages, but for at most this many events."""
         begin = self.environment.now
         learnt, stored = len(self.took) + steps * bool(self.load.batches), self.stored
         wanted = stored + messages * SENT_ROWS * bool(self.explorers)

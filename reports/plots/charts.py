@@ -53,7 +53,7 @@ def scaling(
     look: Mapping[str, Look],
     marks: Mapping[str, str],
 ) -> Drawing:
-    """Draw one line per peer: its figure over `along` (such as the number of explorers), on a log axis. `marks` stand
+    """Draw one line per peer: its figure over `along` (such as the number of explorers), on a log axis. `marks` appear
     beside the peers' names.
     """
     picture, axes = _frame(title, len(lines))

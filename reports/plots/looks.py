@@ -15,7 +15,7 @@ STYLES = ("-", "--", ":", "-.")
 
 RC = {
     "font.size": 10,
-    "font.family": "DejaVu Sans",  # used to measure text; the page replaces it by its own font, which is no wider
+    "font.family": "DejaVu Sans",  # used to measure text; the page replaces it with its own font, which is no wider
     "svg.fonttype": "none",
     "text.color": INK,
     "axes.edgecolor": GRID,

@@ -11,23 +11,23 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from reports.figures.formatting import percent
 from reports.plots.looks import FAINT, GRID, INK, PALETTE
 
-WIDEST = 10.0  # a change above it, which is +1,000%, is drawn at the edge
+WIDEST = 10.0  # a larger change, above +1,000%, is drawn at the edge
 LEAST_TOP = 0.01  # of the axis
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Fractions of the base's figure, in order; above 0 is for the worse."""
+    """Fractions of the base's figure, in order; above 0 is worse."""
 
     values: Sequence[float]
     threshold: float  # the smallest change that matters; 0: any
-    axis_label: str  # what they are in the order of
+    axis_label: str  # the order of the changes
     interval: tuple[float, float] | None = None  # of their centre; its ends may be infinite
     steps: Sequence[int] = ()  # where a new level begins
 
 
 def changes(what: Changes) -> Drawing:
-    """Draw a dot for each, the interval of their centre as a band, and the change that matters as a dashed line."""
+    """Draw a dot per change, the interval of their centre as a band, and the change that matters as a dashed line."""
     picture = Drawing(figsize=(3.9, 1.75), layout="constrained")
     axes = picture.add_subplot()
     values = [min(value, WIDEST) for value in what.values]

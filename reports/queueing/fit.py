@@ -1,4 +1,4 @@
-"""Costs from measurements: those with which the model comes closest to what one and two explorers reached."""
+"""Costs from measurements: with these, the model comes closest to what one and two explorers reached."""
 
 from __future__ import annotations
 

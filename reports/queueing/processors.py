@@ -7,7 +7,7 @@ from typing import Any
 
 import simpy
 
-SLICE = 0.001  # seconds that a process runs before another one that is ready takes its core
+SLICE = 0.001  # seconds that a process runs before another ready process takes its core
 
 
 class Cores:
@@ -16,12 +16,12 @@ class Cores:
     def __init__(self, environment: simpy.Environment, number: int) -> None:
         self.environment = environment
         self.queue = simpy.PriorityResource(environment, number)
-        self.least = 0.0  # that a process has run
+        self.least = 0.0  # seconds that any process has run
 
 
 class Process:
-    """Keeps its core until its slice is over and another process is ready, or until it has to wait. The next one to run
-    is that which has run least, as in Linux; one that wakes up counts as having run as long as the others."""
+    """Keeps its core until its slice is over and another process is ready, or until it has to wait. The next to run is
+    the process that has run least, as in Linux; a process that wakes up counts as having run as long as the others."""
 
     def __init__(self, cores: Cores) -> None:
         self._cores = cores

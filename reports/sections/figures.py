@@ -94,7 +94,7 @@ def _figure(context: Context, job: Job, peer: str, reference: str | None) -> str
 
 
 def _seen(job: Job, peer: str) -> str:
-    """Return what a check observed, in a word if it says so, whether that is a hazard, and how it ended."""
+    """Return what a check observed, in a word if possible, whether that is a hazard, and how the check ended."""
     record = job.cells.get(peer)
     if record is None:
         return NOTHING

@@ -34,7 +34,7 @@ def parts(context: Context) -> Iterator[Part]:
 
 
 def _played(context: Context) -> Mapping[str, str]:
-    """Return where the rows of each workload come from of which no suite uses the recorded ones."""
+    """Return the source of the rows of each workload whose recorded rows no suite uses."""
     rows: dict[str, set[str]] = {}
     for job in context.jobs:
         rows.setdefault(job.workload, set()).add(suite_of(job.suite).rows)

@@ -1,4 +1,4 @@
-"""How far Ape-X scales: a queueing model, fitted to one and two explorers, against what more of them reached."""
+"""How far Ape-X scales: a queueing model, fitted to one and two explorers, against measurements of more explorers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FITTED = 2  # explorers; the model sees no more
 TWICE = 2 * FITTED
 CORES = (16, 64, 256)
 TRUSTED = 0.25  # the largest error of the explorers' rate with which a buffer is predicted on larger machines
-NEAR = 0.9  # of the most: the knee of a curve
+NEAR = 0.9  # of the highest rate: the knee of a curve
 SIDES = ("explorers", "learner")
 FIGURES = (*SIDES, "explorers_blocked", "learner_blocked")  # the fields of Rates
 STEPS = (20e-6, 200e-6)  # seconds of the environments for which larger machines are predicted
@@ -123,7 +123,7 @@ def _unseen(fleet: ModelledFleet, cores: int) -> bool:
 
 
 def _is_costly(fleet: ModelledFleet, cores: int, explorers: int | None) -> bool:
-    """Whether this is a fleet on so many cores whose environment costs time, with this or any number of explorers."""
+    """Whether this is a fleet on this many cores whose environment costs time, with this or any number of explorers."""
     return fleet.cores == cores and fleet.step > 0 and explorers in (None, fleet.explorers)
 
 
@@ -155,7 +155,7 @@ def _errors(each: Fitted, more: Sequence[int], cores: int) -> list[str]:
 
 def _knee(each: Fitted, step: float, cores: int) -> str:
     """Return the number of explorers, up to one per core beside the learner, with which `NEAR` of the most transitions
-    per second is reached, and the most."""
+    per second is reached, and that maximum."""
     fleet = next(iter(each.measured))
     counts = [count for count in sorted({min(2**power, cores - 1) for power in range(12)}) if count < cores]
     curve = {

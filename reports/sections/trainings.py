@@ -1,5 +1,5 @@
-"""What a replay buffer changes in trainings: how long Ape-X takes to its target, and what another library's learner
-gains."""
+"""What a replay buffer changes in training: how long Ape-X takes to reach its target, and what another library's
+learner gains."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _tasks(context: Context, suite: SuitePresentation) -> list[ComparedTask]:
 def _table(context: Context, task: ComparedTask) -> tuple[list[str], list[list[str]]]:
     """Return the columns of a task's table, and its rows of peers."""
     names = {name: title for name, title in COLUMNS[task.suite].items() if name in task.jobs}
-    final = task.final if task.steps else None  # one that ends at its target has no last score of its own
+    final = task.final if task.steps else None  # a run that ends at its target has no last score of its own
     jobs = [*(task.jobs[name] for name in names), *([final] if final else [])]
     peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for job in jobs)]
     columns: dict[str, Mapping[str, str]] = {}
@@ -90,7 +90,7 @@ def _figure(job: Job, peer: str, scale: Scale | None = None) -> str:
 
 
 def _needed(task: ComparedTask, name: str, peer: str) -> str:
-    """Return a figure with its ratio to the reference. Where a training never reached the target, what it took is a
+    """Return a figure with its ratio to the reference. If a training run never reached the target, what it took is a
     lower bound."""
     job = task.jobs[name]
     record = job.shown.get(peer)
@@ -142,7 +142,7 @@ def _curves(context: Context, task: ComparedTask) -> Picture | None:
 
 
 def speed_rows(context: Context) -> Iterator[Sequence[str]]:
-    """Yield the rows of `SPEED_COLUMNS`: what each buffer changes in all trainings with another library's learner."""
+    """Yield the rows of `SPEED_COLUMNS`: what each buffer changes in training with another library's learner."""
     for task in _tasks(context, SUITES["paired_training"]):
         for peer in _reference_first(task, (peer for job in task.jobs.values() for peer in job.shown)):
             ratio = task.ratio("memory", peer) if "memory" in task.jobs else None
@@ -151,7 +151,7 @@ def speed_rows(context: Context) -> Iterator[Sequence[str]]:
 
 
 def outcome_rows(context: Context) -> Iterator[Sequence[str]]:
-    """Yield the rows of `OUTCOME_COLUMNS`: the trainings with a target."""
+    """Yield the rows of `OUTCOME_COLUMNS`: the training tasks with a target."""
     for task in _tasks(context, SUITES["paired_training"]):
         if task.target is None or task.final is None or "needed" not in task.jobs:
             continue
@@ -172,7 +172,7 @@ def _value(task: ComparedTask, name: str, peer: str) -> str:
 
 
 def _speed(task: ComparedTask, peer: str) -> str:
-    """Return the relative speed: from trainings that took turns, or, without those, that followed each other."""
+    """Return the relative speed: from training runs that took turns, or else from consecutive ones."""
     if RELATIVE_SPEED in task.jobs and task.jobs[RELATIVE_SPEED].shown:
         record = task.jobs[RELATIVE_SPEED].shown.get(peer)
         return Ratio(figure_of(record)).words if record else ""

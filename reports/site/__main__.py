@@ -1,6 +1,6 @@
 """Build the page on which figures are looked up:  python -m reports.site [RUN.json ...] [--out reports/out/site.html]
 
-Without run files, it shows all committed records, other people's among them, and the user's own runs.
+Without run files, it shows all committed records, including other people's, and the user's own runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOLDERS = (REFERENCE, MACHINES, RUNS)
 def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
     """Return the runs, the newest first, and what is wrong with each file that could not be read.
 
-    A run that is in two files is shown once, under the name of the first: a contributed record is also in results/runs/
+    A run that is in two files is shown once, under the first file's name: a contributed record is also in results/runs/
     of the machine that measured it.
     """
     runs: dict[str, Run] = {}

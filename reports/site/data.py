@@ -22,11 +22,11 @@ from results.verdicts import FEWEST_CALLS, library_of
 
 #: Significant digits of a sample, except a checksum.
 DIGITS, CHECKSUM = 5, "CRC-32"
-#: What the page puts a peer and a suite into, in a command that measures a cell again.
+#: Placeholders for a peer and a suite, in a command that measures a cell again.
 PEER, SUITE = "<peer>", "<suite>"
 
 
-#: suite -> the figures and parameters with which its table begins, where all would be too many columns.
+#: suite -> the figures and parameters that its table shows at first, if all would be too many columns.
 VIEWS: Mapping[str, Mapping[str, Any]] = {
     "apex": {
         "benchmark": ["explorers", "learner"],

@@ -75,7 +75,7 @@ function rowsOf(data, state, offer) {
     .map((name) => {
       const cells = offer.jobs.map((job, place) => cellOf(data, state, job, name, scales[place]));
       const exact = cells.map((cell) => cell.ratio).filter((value) => value !== undefined);
-      // A mean over less than half of the jobs would be of other jobs than those of its neighbours.
+      // A mean over fewer than half of the jobs would cover different jobs from its neighbours.
       const typical = 2 * exact.length < compared.length ? null : geometricMean(exact);
       return { peer: data.peer.get(name), cells, typical, jobs: exact.length };
     })
