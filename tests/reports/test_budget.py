@@ -53,14 +53,14 @@ def pages(tmp_path):
     return lambda run: [path.read_text(encoding="utf-8") for path in build(run, tmp_path)]
 
 
-def test_a_job_without_a_figure_of_the_leader_is_no_win_of_another_peer():
+def test_job_without_leader_figure_is_not_a_win_for_a_peer():
     told = said(leave_out(throughput_run(), peer="cpprb_impl", benchmark="prioritized"))["One process, small rows"]
     assert " at 4 of 4 jobs on CartPole-v1" in told
     assert told.endswith(". 2 more jobs were measured without it or without a rival.")
     assert "fastest elsewhere" not in told
 
 
-def test_a_job_with_only_the_leader_is_no_win():
+def test_a_job_with_only_the_leader_is_not_a_win():
     run = throughput_run(peers=("cpprb_impl", "cpprb"))
     told = said(leave_out(run, peer="cpprb", benchmark="add"))["One process, small rows"]
     assert " at 3 of 4 jobs on CartPole-v1" in told
@@ -69,20 +69,20 @@ def test_a_job_with_only_the_leader_is_no_win():
     )
 
 
-def test_a_tie_is_no_win():
+def test_a_tie_is_not_a_win():
     told = said(throughput_run())["One process, small rows"]
     assert told.startswith("among the buffers that copy what they add, cpprb_impl is clearly the fastest at 5 of")
     assert "; as fast as its best rival, within 10%, at 1. baselines-style, which keeps references" in told
 
 
-def test_one_launch_is_no_verdict():
+def test_one_launch_gives_no_verdict():
     told = said(throughput_run(blocks=1))["One process, small rows"]
     assert "cpprb_impl is ahead" in told and "with too few launches for a verdict" in told
     assert "likely" not in told
 
 
 @pytest.mark.parametrize(("blocks", "minutes", "hint"), [(1, 2, "MINUTES=4"), (1, None, ""), (5, 2, "")])
-def test_a_run_with_too_few_launches_names_the_minutes_for_more(blocks, minutes, hint):
+def test_a_run_with_too_few_launches_suggests_more_minutes(blocks, minutes, hint):
     run = throughput_run(blocks=blocks)
     run.minutes = minutes
     run.finish()
@@ -134,7 +134,7 @@ def test_correctness_says_what_was_checked_for_each_peer():
     assert said(run)["Correctness first"] == "Conformance: none of 2 peers was fully checked (time budget)."
 
 
-def test_a_variant_is_no_evidence_about_its_library():
+def test_a_variant_says_nothing_about_its_library():
     run = throughput_run(blocks=1)
     add_shared(run, blocks=1)
     add_integrity(run)

@@ -73,10 +73,10 @@ def test_a_peer_that_failed_a_check_has_a_sign_that_is_explained(pages):
     assert "◊ failed a conformance check" in pages[1]
 
 
-def test_a_failed_check_is_a_result_and_no_missing_figure(pages, run):
+def test_a_failed_check_is_a_result_not_a_missing_figure(pages, run):
     assert f"{run.declared - 1} of {run.declared} declared cells have a result" in pages[1]
 
 
-def test_a_run_of_speeds_alone_mentions_no_conformance(tmp_path):
+def test_a_run_with_only_speeds_does_not_mention_conformance(tmp_path):
     markdown = build(throughput_run(blocks=1), tmp_path)[1].read_text(encoding="utf-8")
     assert "Conformance" not in markdown and "◊" not in markdown

@@ -65,7 +65,7 @@ def test_the_budget_says_what_it_left_out(pages):
     assert said in pages[0] and said in pages[1]
 
 
-def test_latencies_rank_no_peer(pages):
+def test_latencies_do_not_rank_peers(pages):
     told = figures_of(pages[1])
     assert re.match(r"[\d.]+ 0\.034. \[", told["Latency: CartPole-v1", "reverb", "add p50, µs/call"])
     assert told["Latency: CartPole-v1", "reverb", "add p99.9, µs/call"] == "skipped"

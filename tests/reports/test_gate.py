@@ -41,7 +41,7 @@ def test_identical_sides_pass():
     assert set(words(run)) == {Word.PASS}
 
 
-def test_a_slow_down_of_30_percent_is_a_regression_and_only_there():
+def test_only_the_benchmark_slowed_by_30_percent_is_a_regression():
     judged = judge(gate_run(slower=0.30, noise=0.01, launches=14))
     assert [v.word for v in judged] == [Word.REGRESSION] + [Word.PASS] * 11
     assert judged[0].change == pytest.approx(0.30, abs=0.05)
@@ -80,7 +80,7 @@ def test_the_number_of_missing_pairs_is_estimated():
     assert word is Word.CANT_TELL and note == "needs about 3 more pairs"
 
 
-def test_an_unchanged_benchmark_passes_soon_and_is_no_regression():
+def test_an_unchanged_benchmark_passes_soon_and_is_not_a_regression():
     decided = first_decisions(shift=0.0, spread=0.02)
     assert share(decided, Word.REGRESSION) == 0 and share(decided, Word.PASS) == 1
     assert np.mean([pairs for _, _, pairs in decided]) < 10
@@ -91,7 +91,7 @@ def test_a_slow_down_that_matters_is_found():
     assert share(first_decisions(shift=0.20, spread=0.04), Word.REGRESSION) >= 0.98
 
 
-def test_a_slow_down_by_exactly_what_matters_rarely_passes():
+def test_a_slow_down_by_the_smallest_relevant_change_rarely_passes():
     passed = share(first_decisions(shift=0.05, spread=0.02), Word.PASS)
     assert passed <= MISSED + 3 * math.sqrt(MISSED * (1 - MISSED) / 200)
 
@@ -164,7 +164,7 @@ def test_a_count_that_varies_between_launches_is_not_measured_to_the_end():
     assert status_of([verdict]) is Status.CANT_TELL and table.sentence([verdict]).startswith("CAN'T TELL for 1 of 1")
 
 
-def test_a_count_that_was_0_has_no_change_in_percent():
+def test_a_count_that_was_0_has_no_percentage_change():
     verdicts = judge(counted_run([0.0] * 3, [1.0] * 3, "futex_calls"))
     assert table.rows_of(verdicts)[0][5] == "was 0" and table.sentence(verdicts).endswith(": was 0")
 
@@ -298,7 +298,7 @@ def test_verdicts_of_an_incomplete_run_are_printed(damage, about, status, tmp_pa
     assert "PASS" not in told.out
 
 
-def test_an_incomplete_run_is_no_regression_if_strict(tmp_path, capsys):
+def test_an_incomplete_run_is_not_a_regression_if_strict(tmp_path, capsys):
     run = gate_run(noise=0.5, benchmarks=4)
     interrupt(run)
     save(tmp_path / "gate.json", run)
@@ -362,7 +362,7 @@ def test_nothing_to_judge_is_a_harness_error():
         status_of(judge(run))
 
 
-def test_a_bench_run_is_no_gate_run():
+def test_a_bench_run_is_not_a_gate_run():
     with pytest.raises(HarnessError, match="this is a bench run"):
         check_kind(throughput_run())
 

@@ -56,7 +56,7 @@ def test_exact_counts_have_a_new_level_at_their_first_change():
     ("before", "after", "said"),
     [(IS_ZERO, 0.0, "was 0"), (0.0, IS_ZERO, "-100.0%"), (0.0, WAS_ZERO, "was 0"), (WAS_ZERO, 0.0, "-100.0%")],
 )
-def test_a_count_that_was_0_has_no_change_in_percent(before, after, said):
+def test_a_count_that_was_0_has_no_percentage_change(before, after, said):
     found = series((before, 5), (after, 4), noise=0, rule=CALLS)
     lines = history.lines(History(found.commits, {"allocations": found}))
     assert lines == ["since commit5:", f"  {said:>8}  allocations"]

@@ -85,7 +85,7 @@ def test_an_unfinished_gate_does_not_count(tmp_path):
     assert power.gates_of(tmp_path, "equal") == [] and power.minutes(tmp_path, "equal") == "not measured"
 
 
-def test_the_fingerprint_is_that_of_the_code_that_decides(monkeypatch, tmp_path):
+def test_the_fingerprint_covers_the_deciding_code(monkeypatch, tmp_path):
     before = power.fingerprint()
     assert before == power.fingerprint()
     other = tmp_path / "rules.py"

@@ -56,7 +56,7 @@ def test_without_variants_one_process_has_a_row_per_library(run):
     assert many.rows == table(run, "Many processes").rows
 
 
-def test_batches_of_a_users_own_rows_have_their_columns():
+def test_batch_sizes_of_a_user_workload_have_columns():
     run = use_run()
     own = {1: 2, 100: 50, 32: 64, 256: 512}
     before = [column.label for column in table(run).columns]
@@ -125,7 +125,7 @@ def test_the_picture_is_complete_and_deterministic(run, theme):
 
 
 @pytest.mark.parametrize("shades", [LIGHT, DARK])
-def test_texts_have_enough_contrast_to_their_shades(shades):
+def test_text_contrasts_enough_with_its_shade(shades):
     """At least 4.5 to 1, the minimum of WCAG for small text."""
 
     def luminance(color):

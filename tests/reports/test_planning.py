@@ -98,7 +98,7 @@ def test_speeds_of_links_are_parsed():
 # The simulation, where the answer is known.
 
 
-def test_batches_and_windows_are_those_of_the_buffer():
+def test_batches_and_windows_match_the_buffer():
     assert (SENT_ROWS, WINDOW) == (explorer.BATCH_ROWS, explorer.WINDOW)
     buffer = pytest.importorskip("cpprb_impl.ray", exc_type=ImportError).PrioritizedReplayBuffer
     assert inspect.signature(buffer).parameters["prefetch"].default == PREFETCH
@@ -272,7 +272,7 @@ def test_the_variable_of_make_apex_is_refused_without_reading_a_record(capsys):
     assert "HOSTS is a variable of make apex; give DATA_HOSTS" in capsys.readouterr().err
 
 
-def test_the_service_times_are_those_of_the_newest_committed_record_of_hosts():
+def test_service_times_come_from_the_newest_committed_hosts_record():
     assert program._committed() == references()[page.PROFILE].paths[0]
 
 
@@ -303,7 +303,7 @@ def test_make_knows_every_variable():
     assert all(f"`{name}`" in table for name in DEFAULTS)
 
 
-def test_the_page_has_its_tables_from_a_record(tmp_path, short):
+def test_the_tables_of_the_page_come_from_a_record(tmp_path, short):
     path = tmp_path / "hosts.json"
     run = hosts_run(data=(1,))
     save(path, run)

@@ -58,7 +58,7 @@ def test_a_buffer_that_follows_the_model_is_predicted():
     assert all(knee.endswith(" M/s") and float(knee.rpartition(", ")[2].split()[0]) <= 1.0 for knee in knees)
 
 
-def test_a_buffer_that_does_not_follow_it_is_not_predicted_on_larger_machines():
+def test_a_buffer_that_deviates_from_the_model_is_not_predicted_on_larger_machines():
     values = values_of(modelled_run({"cpprb[MP]": 1.0, "other": 3.0}))
     assert [row[0] for row in values["rows"]] == ["cpprb[MP]", "other"]
     assert [row[0] for row in values["knees"]] == ["cpprb[MP]"]

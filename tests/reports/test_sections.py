@@ -12,7 +12,7 @@ from .synthetic_runs import add_apex, add_integrity, add_memory, add_sharing, th
 OURS, TIMES = "cpprb_impl[lock=buffer]", "\N{MULTIPLICATION SIGN}"
 
 
-def test_figures_of_memory_and_sharing_rank_no_peer(tmp_path):
+def test_memory_and_sharing_figures_do_not_rank_peers(tmp_path):
     run = throughput_run()
     without = build(run, tmp_path / "without")[1].read_text(encoding="utf-8")
     add_memory(run)

@@ -76,7 +76,7 @@ def table(page) -> str:
 
 
 @needs_browser
-def test_ratios_and_intervals_are_those_of_the_frames(visit):
+def test_ratios_and_intervals_match_results_frames(visit):
     """For every cell of a record: the median, its interval, the launches, and the ratio to cpprb."""
     found = visit().evaluate(
         """async (name) => {
@@ -417,7 +417,7 @@ def test_each_record_is_marked_as_replicated_or_not(tmp_path):
     assert re.search(told, out.read_text(encoding="utf-8"))
 
 
-def test_a_run_in_two_files_is_shown_once_and_is_no_replication(tmp_path, capsys):
+def test_a_run_in_two_files_is_shown_once_and_is_not_a_replication(tmp_path, capsys):
     (run,) = run_of("theirs", "2026-11-20T06:30:00Z").values()
     for name in ("theirs", "bench-quick"):
         save(tmp_path / f"{name}.json", run)

@@ -174,19 +174,19 @@ def test_the_docs_state_the_outcomes_of_trainings_with_a_target():
     assert not list(trainings.outcome_rows(context_of(learners_run())))
 
 
-def test_times_of_ape_x_are_compared_over_seeds_that_both_solved():
+def test_ape_x_times_are_compared_over_seeds_with_which_both_solved_the_task():
     found = cells(apex_run(unsolved="cpprb[PER behind one lock]", solved_by=2))
     assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; 1.50{TIMES} [1.50, 1.50]"
     assert found["time, s"]["cpprb[PER behind one lock]"] == f"200 range 200 to 200; ~0.45{TIMES} (range 0.45 to 0.45)"
 
 
-def test_ratios_to_a_reference_that_never_solved_are_bounds():
+def test_ratios_to_a_reference_that_never_solved_the_task_are_bounds():
     found = cells(apex_run(unsolved="cpprb[MP]"))
     assert found["time, s"]["cpprb[MP]"] == "> 300"
     assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; more than 5{TIMES}"
 
 
-def test_curves_end_when_the_last_training_has(monkeypatch):
+def test_curves_end_with_the_last_training_run(monkeypatch):
     drawn: dict[str, Mapping[int, object]] = {}
     monkeypatch.setattr(plots, "curves", lambda title, lines, *_: drawn.update(lines))
     monkeypatch.setattr(plots, "draw", lambda name, make: make() or plots.Picture(name, "<svg></svg>", b""))

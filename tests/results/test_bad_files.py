@@ -170,13 +170,13 @@ def test_invalid_json_is_reported_as_such(tmp_path, content):
 
 
 @pytest.mark.parametrize("content", ["null", "[]", "3", "{}"])
-def test_json_that_is_no_run_is_refused(tmp_path, content):
+def test_json_that_is_not_a_run_is_refused(tmp_path, content):
     path = tmp_path / "broken.json"
     path.write_text(content)
     with pytest.raises(BadRecord, match=r"broken.json: "):
         load(path)
 
 
-def test_a_missing_file_is_an_error_of_the_same_kind(tmp_path):
+def test_a_missing_file_raises_the_same_error(tmp_path):
     with pytest.raises(BadRecord, match=r"none.json: cannot be read: No such file"):
         load(tmp_path / "none.json")

@@ -65,7 +65,7 @@ def test_an_outlier_counts_less_than_a_usual_difference():
     assert usual[-1] < outlier[-1]
 
 
-def test_a_difference_of_0_is_no_evidence():
+def test_a_difference_of_0_is_not_evidence():
     assert log_wealth([0.0] * 20, 0.0, 0.1) == [0.0] * 20
 
 

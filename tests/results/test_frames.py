@@ -157,7 +157,7 @@ def test_a_control_compares_its_sides_within_a_block(read):
     assert [found["value"], found["low"], found["high"]] == pytest.approx([1.0, 0.9, 1.2])
 
 
-def test_the_first_side_of_a_control_is_faster_above_1(read):
+def test_a_control_ratio_above_1_means_that_the_first_side_is_faster(read):
     (found,) = frames.control(read(control_run([1.0] * 6, [1.1] * 6))).to_dict("records")
     assert found["low"] == pytest.approx(1.1) and found["confidence"] > 0.95
 

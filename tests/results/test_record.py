@@ -260,7 +260,7 @@ def test_a_run_is_older_than_code_that_a_later_commit_changed(tmp_path, git):
         ("2core-amd-epyc-20261125-learners-speed", "paired_speed", "paired_training"),
     ],
 )
-def test_older_records_have_the_present_names_of_suites_and_profiles(file, profile, suite):
+def test_older_records_get_the_current_names_of_suites_and_profiles(file, profile, suite):
     run = load(REFERENCE / f"{file}.json")
     assert run.profile == profile
     assert {record.suite for record in run.records} == {suite}

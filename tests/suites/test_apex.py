@@ -64,7 +64,7 @@ def test_costs_of_steps_and_work_slow_explorers_and_learner_down(surroundings):
     assert costly[0] <= 2000 < free[0] and slow[1] <= 200 < free[1]
 
 
-def test_launches_have_names_of_their_own():
+def test_launches_have_distinct_names():
     run = empty_run()
     settings = PROFILES["apex"]
     launches = SUITE.launches(run, settings, ["cpprb_impl[lock=none]"], SUITE.workloads(settings))
@@ -80,7 +80,7 @@ def test_a_launch_on_one_core_uses_no_more(surroundings):
 
 
 @needs_atari
-def test_stacks_of_frames_tell_whole_rows_from_torn_ones(tmp_path):
+def test_stacks_of_frames_distinguish_whole_rows_from_torn_ones(tmp_path):
     rows = workloads.load("ALE/Seaquest-v5", 64, cache=tmp_path).columns
     moving = (rows["obs"] != rows["next_obs"]).any(axis=(1, 2, 3))
     assert frames_follow(rows).all() and moving.sum() > 20

@@ -78,7 +78,7 @@ def quoting(text: str) -> Run:
     return run
 
 
-def test_a_whole_record_is_taken(put):
+def test_a_complete_record_is_accepted(put):
     path = put(measured())
     assert contribution.faults(path) == []
     assert contribution.main([str(path)]) == 0
@@ -110,7 +110,7 @@ def test_a_second_record_of_a_day_may_have_a_number(put):
         },
     }.values(),
 )
-def test_what_is_wrong_with_a_record_is_said(put, run, said):
+def test_faults_of_a_record_are_reported(put, run, said):
     (fault,) = contribution.faults(put(run()))
     assert said in fault
 
@@ -124,7 +124,7 @@ def test_a_name_a_damaged_file_and_a_large_one_are_refused(put, monkeypatch):
     assert "is not JSON" in contribution.faults(path)[0]
 
 
-def test_a_record_with_another_version_of_a_library_is_not_sent(put, capsys):
+def test_a_record_with_a_different_library_version_is_not_sent(put, capsys):
     run = measured()
     run.peers = [run.peers[0].__class__("cpprb", "10.7.1", "as documented")]
     assert contribution.main([str(put(run))]) == 1
@@ -134,7 +134,7 @@ def test_a_record_with_another_version_of_a_library_is_not_sent(put, capsys):
     )
 
 
-def test_the_measured_commit_must_be_one_that_the_base_contains(put, capsys, monkeypatch, tmp_path):
+def test_the_base_must_contain_the_measured_commit(put, capsys, monkeypatch, tmp_path):
     def git(*words: str) -> str:
         who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
         return subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
@@ -249,7 +249,7 @@ def test_records_of_one_day_get_different_names(put, tmp_path):
     assert sorted(each.stem for each in (tmp_path / "machines").iterdir()) == [stem, f"{stem}-2", f"{stem}-3"]
 
 
-def test_a_record_that_would_not_be_taken_is_not_written(put, tmp_path):
+def test_a_record_that_would_not_be_accepted_is_not_written(put, tmp_path):
     (said,) = contribute.write(put(control(measured(), "second", 1.5)), tmp_path / "machines")
     assert "interval of the control must contain 1" in said and not list(tmp_path.glob("machines/*"))
 
@@ -317,7 +317,7 @@ def test_a_quiet_machine_is_measured(quiet, monkeypatch, battery):
         ),
     }.values(),
 )
-def test_what_keeps_a_machine_from_being_measured_is_said(quiet, monkeypatch, capsys, change, said):
+def test_obstacles_to_measuring_a_machine_are_reported(quiet, monkeypatch, capsys, change, said):
     with monkeypatch.context() as patch:
         change(patch)
         (obstacle,) = contribute.obstacles()

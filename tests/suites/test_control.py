@@ -30,7 +30,7 @@ def test_the_sides_are_measured_by_the_same_command():
     assert f"--peer={REFERENCE}" in first
 
 
-def test_a_launch_is_asked_for_the_cells_that_are_open_and_for_no_others():
+def test_a_launch_is_asked_only_for_open_cells():
     _, (launch, _) = launches()
     launch.records[1].fail("failed", "it crashed")
     command = launch.command(launch.open_records, Path("cells.jsonl"), 0)
@@ -53,7 +53,7 @@ def test_a_launch_measures_the_cells_of_its_side(surroundings, side):
     ]
 
 
-def test_without_jobs_it_measures_those_of_a_quick_run(monkeypatch):
+def test_without_jobs_a_launch_measures_those_of_a_quick_run(monkeypatch):
     asked = []
     monkeypatch.setattr("suites.throughput.measure.measure", lambda peer, jobs, watch: asked.extend(jobs) or [])
     from argparse import Namespace

@@ -27,7 +27,7 @@ def a_run() -> Run:
     return Run("bench", "tiny", "unknown", "python -m suites.run", machine)
 
 
-def test_a_cells_file_cut_off_by_a_kill_gives_its_whole_lines(tmp_path):
+def test_a_cells_file_cut_off_by_a_kill_yields_its_complete_lines(tmp_path):
     file = tmp_path / "cells.jsonl"
     assert list(read_results(file)) == []
     whole = Result("add", "a", "CartPole-v1", {"batch": 1, "capacity": 10}, "ok", 1e-6)
@@ -57,7 +57,7 @@ def test_a_result_belongs_to_the_cell_of_its_benchmark_workload_and_params():
         ("print('so far', flush=True); import time; time.sleep(60)", "timed out after 1 s; its last output: so far"),
     ],
 )
-def test_how_a_launch_ended_is_said(code, trouble):
+def test_how_a_launch_ended_is_reported(code, trouble):
     said = launch.run([sys.executable, "-c", code], 1).trouble
     assert said is None if trouble is None else re.fullmatch(trouble.replace("(", r"\(").replace(")", r"\)"), said)
 
@@ -67,14 +67,14 @@ def test_a_launch_runs_one_math_thread():
     assert launch.run([sys.executable, "-c", code], 10) == launch.Ending(None)
 
 
-def test_alike_troubles_are_told_once():
+def test_similar_troubles_are_reported_once():
     run = a_run()
     for record in THROUGHPUT.declare_jobs(run, "a", JOBS[:6]):
         record.fail("failed", "it broke\nat length")
     assert driver.troubles(run.records) == ["failed: 6 cells of a: it broke"]
 
 
-def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
+def test_the_time_left_is_not_estimated_from_the_slowest_peer_alone():
     record = THROUGHPUT.declare_jobs(a_run(), "a", JOBS[:1])
     names = ("fast", "middling", "slow", *(f"unseen {number}" for number in range(10)))
     launches = [Launch(name, record, lambda _records, _cells, _block: []) for name in names]
@@ -88,7 +88,7 @@ def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
     assert progress.remaining() == "about 40 s left"
 
 
-def test_temporary_files_go_with_a_launch_that_was_killed(tmp_path):
+def test_temporary_files_of_a_killed_launch_are_removed(tmp_path):
     told = tmp_path / "told"
     program = f"import os, tempfile; open({str(told)!r}, 'w').write(tempfile.mkdtemp()); os.kill(os.getpid(), 9)"
     assert "SIGKILL" in launch.run([sys.executable, "-c", program], 30).trouble
@@ -110,7 +110,7 @@ REVERB = "adapters/peers/reverb/adapter.py"
 SLEEP = "import time; time.sleep(600)"
 
 
-def test_figures_that_a_job_gives_besides_are_kept(tmp_path):
+def test_additional_figures_of_a_job_are_kept(tmp_path):
     run = a_run()
     asked, besides = THROUGHPUT.declare_jobs(run, "a", JOBS[:2])
     ready, cells = tmp_path / "ready.jsonl", tmp_path / "cells.jsonl"
@@ -187,7 +187,7 @@ def test_an_error_is_the_peers_unless_the_harness_raised_it(file, code, outcome)
 @pytest.mark.parametrize(
     ("peer", "excused"), [("cpprb_impl[Ray]", False), ("cpprb_impl[replay server]", True), ("cpprb", True)]
 )
-def test_what_fails_is_a_finding_unless_this_project_answers_for_it(peer, excused):
+def test_a_failure_is_a_finding_unless_this_project_answers_for_it(peer, excused):
     (record, *_) = APEX.declare(a_run(), peer, "CartPole-v1", {"explorers": 2, "capacity": 10})
     record.fail("failed", "the learner waits for longer than 15 s")
     assert driver.is_finding_about_another(record) is excused

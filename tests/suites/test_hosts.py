@@ -169,7 +169,7 @@ def test_an_update_without_effect_has_no_staleness():
     assert user(Deaf()).wait_for_update(seconds=0, batch=8) is None
 
 
-def test_a_learner_that_endures_goes_on_after_exceptions():
+def test_a_learner_continues_after_exceptions():
     found = user(Failing()).endure(seconds=0.5, batch=8)
     assert found["raised"] == "ConnectionError: call 3"
     assert found["longest"] >= WAIT and found["rate"] > 0
@@ -208,7 +208,7 @@ RAISED = "failed", None, "the learner's call raised OSError: no route"
         (BROKEN, HALF_BROKEN, RAISED, ("ok", 0.5, None)),  # some calls still raise
     ],
 )
-def test_what_a_failure_does_is_no_figure_if_a_call_raises(monkeypatch, during, after, longest_wait, rate_after):
+def test_a_failure_that_makes_a_call_raise_yields_no_figure(monkeypatch, during, after, longest_wait, rate_after):
     figures = figures_of_a_failure(monkeypatch, FINE, FINE, during, after)
     assert figures == {"longest_wait": longest_wait, "rate_after": rate_after}
 
@@ -283,7 +283,7 @@ def test_every_cell_of_a_buffer_over_hosts_has_a_figure(surroundings, peer):
 @needs_hosts
 @pytest.mark.slow
 @pytest.mark.parametrize("failure", [KILLED, CUT, POWER])
-def test_our_learner_goes_on_after_a_failure(surroundings, failure):
+def test_our_learner_continues_after_a_failure(surroundings, failure):
     results = failed(surroundings, "cpprb_impl[Ray]", failure)
     assert [each["outcome"] for each in results] == ["ok", "ok"], results
 

@@ -49,7 +49,7 @@ def test_a_job_is_read_as_it_is_written(job):
         (encoded(ThroughputJob(TASK, "CartPole-v1", 64)).replace("64", '"64"'), "must be int, got '64'"),
     ],
 )
-def test_a_line_that_is_no_job_is_refused(line, said):
+def test_a_line_that_is_not_a_job_is_refused(line, said):
     with pytest.raises(ValueError, match="job must be the fields of ThroughputJob as JSON, got .*" + said):
         decoded(ThroughputJob, line)
 

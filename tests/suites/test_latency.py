@@ -102,7 +102,7 @@ def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
 
 
 @pytest.mark.parametrize(("percent", "fewest"), [(50, 4), (99, 200), (99.9, 2_000)])
-def test_two_calls_lie_beyond_a_percentile_at_least(percent, fewest):
+def test_at_least_two_calls_lie_beyond_a_percentile(percent, fewest):
     times = np.random.default_rng(0).permutation(np.arange(1.0, fewest + 1))
     found = percentile(times, percent)
     assert 1 <= (times > found).sum() <= fewest * (1 - percent / 100)

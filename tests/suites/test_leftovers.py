@@ -110,7 +110,7 @@ def test_a_segment_counts_as_in_use_under_any_path(use, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_member", [True, False], ids=["of the launch", "of another program"])
-def test_leftovers_of_a_killed_process_are_removed_only_if_of_the_launch(is_member, monkeypatch):
+def test_leftovers_of_a_killed_process_are_removed_only_if_they_belong_to_the_launch(is_member, monkeypatch):
     """Or a training that crashes beside a bench would be our buffer's fault, and tests beside these that kill."""
     found = segments.Segments(lambda process: is_member)
     maker = subprocess.Popen(python(MAKER), stdout=subprocess.PIPE, text=True)

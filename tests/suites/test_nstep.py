@@ -25,7 +25,7 @@ def reference(rewards, values, acts, terminated, n):
 @pytest.mark.parametrize("terminated", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 9])
-def test_transitions_and_priorities_are_those_of_the_definition(n, length, terminated):
+def test_transitions_and_priorities_match_the_definition(n, length, terminated):
     random = np.random.default_rng(length)
     rewards, acts = random.normal(size=length), random.integers(0, 3, length).tolist()
     observations, values = random.normal(size=(length + 1, 2)), random.normal(size=(length + 1, 3))
@@ -48,7 +48,7 @@ def test_transitions_and_priorities_are_those_of_the_definition(n, length, termi
         assert priority == pytest.approx(error)
 
 
-def test_the_epsilon_schedule_is_that_of_the_paper():
+def test_the_epsilon_schedule_matches_the_paper():
     settings = TrainingSettings(explorers=8)
     assert [settings.epsilon(i) for i in range(8)] == pytest.approx([0.4 ** (1 + i) for i in range(8)])
     assert TrainingSettings(explorers=360).epsilon(359) == pytest.approx(0.4**8)

@@ -108,7 +108,7 @@ def test_a_task_has_a_score_at_its_end_and_steps_to_a_target_only_if_it_has_one(
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
-def test_the_fields_of_a_task_are_those_that_its_buffer_stores(task):
+def test_the_fields_of_a_task_match_what_its_buffer_stores(task):
     fields = task.workload().fields
     assert list(fields) == ["obs", "action", "next_obs", "reward", "done", "timeout"]
     assert fields["obs"] == fields["next_obs"] and fields["obs"].shape == task.shapes.obs

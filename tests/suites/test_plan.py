@@ -55,7 +55,7 @@ def simulate(
     return run, seen
 
 
-def test_every_block_launches_everybody_once_and_every_other_block_is_reversed():
+def test_every_block_launches_every_peer_once_and_every_other_block_is_reversed():
     made = launches(a_run(), *"abcdef")
     schedule = plan.in_blocks(made, 6)
     blocks = [[launch.name for block, launch in schedule if block == number] for number in range(6)]
@@ -71,7 +71,7 @@ def is_by_job(block: list[Launch]) -> bool:
     return len(set(jobs)) == 1 + sum(before != after for before, after in pairwise(jobs))
 
 
-def test_launches_of_one_job_follow_each_other_so_that_a_slow_period_meets_all_of_them():
+def test_launches_of_one_job_are_consecutive_so_that_a_slow_period_affects_all():
     run = a_run()
     made = [launch for name in ("add", "sample", "update") for launch in launches(run, *"abcdef", benchmark=name)]
     schedule = plan.in_blocks(made, 6)
@@ -142,7 +142,7 @@ def test_the_rest_of_the_time_goes_where_intervals_are_widest():
     assert counts["cpprb"] == counts["noisy"]  # a ratio is taken within a block
 
 
-def test_verdicts_come_before_what_is_measured_once_if_that_is_left_most_of_the_time():
+def test_verdicts_precede_suites_measured_once_if_these_keep_most_of_the_time():
     costs, speeds = {"fast": 2.0, "second": 2.0, "cpprb": 2.0}, {"fast": 10.0, "second": 9.95, "cpprb": 3.0}
     once = {"cpprb": 5.0, "second": 10.0, "fast": 7.0}
     for minutes, enough in ((1.2, True), (0.6, False)):
@@ -152,7 +152,7 @@ def test_verdicts_come_before_what_is_measured_once_if_that_is_left_most_of_the_
         assert all((0, f"once {peer}") in seen for peer in once)
 
 
-def test_what_is_measured_once_begins_with_the_peers_that_took_less_time():
+def test_suites_measured_once_begin_with_the_peers_that_took_less_time():
     costs, once = {"cpprb": 1.0, "expensive": 9.0, "a": 3.0}, {"expensive": 1.0, "cpprb": 1.0, "a": 1.0}
     _, seen = simulate(costs, 1, once=once)
     assert [peer for _, peer in seen if peer in {"once expensive", "once cpprb", "once a"}] == [
@@ -160,7 +160,7 @@ def test_what_is_measured_once_begins_with_the_peers_that_took_less_time():
     ]  # fmt: skip
 
 
-def test_a_run_ends_early_where_everything_is_known():
+def test_a_run_ends_early_if_everything_is_known():
     _, seen = simulate({"cpprb": 1, "a": 1}, minutes=10, noise={"cpprb": 1e-4, "a": 1e-4})
     assert len(seen) == 2 * plan.ENOUGH
 
@@ -186,7 +186,7 @@ def test_peers_that_cannot_be_told_apart_are_launched_until_they_can():
     assert counts["fast"] == counts["second"] > 2 * plan.ENOUGH
 
 
-def test_only_jobs_that_need_samples_are_measured_again_and_by_everybody_in_the_block():
+def test_only_jobs_that_need_samples_are_measured_again_by_every_peer_of_the_block():
     run, now = a_run(), [0.0]
     made = launches(run, "cpprb", "fast", "far", cells=2)
     noise = random.Random(1)
@@ -205,7 +205,7 @@ def test_only_jobs_that_need_samples_are_measured_again_and_by_everybody_in_the_
     assert [len(record.samples) for record in made[2].records] == [2, 2]
 
 
-def test_a_reference_measures_what_others_measure_for_their_wide_intervals():
+def test_a_reference_measures_the_jobs_that_others_repeat_for_wide_intervals():
     run, now, noise = a_run(), [0.0], random.Random(1)
     made = launches(run, "cpprb", "fast", "wide", cells=2)
     budgeted = plan.Budgeted([needs.SuiteLaunches(made, 3)], 2, 120, lambda: now[0], 1.0)
@@ -222,7 +222,7 @@ def test_a_reference_measures_what_others_measure_for_their_wide_intervals():
     assert all(set(theirs) <= set(reference) for theirs, reference in zip(wide, cpprb, strict=True))
 
 
-def test_before_what_is_measured_once_contenders_measure_the_jobs_that_they_decide():
+def test_contenders_measure_the_jobs_that_they_decide_before_suites_measured_once():
     run, now = a_run(), [0.0]
     made = launches(run, "cpprb", "fast", "elsewhere", cells=2)
     once = launches(run, "cpprb", benchmark="plain")
@@ -241,7 +241,7 @@ def test_before_what_is_measured_once_contenders_measure_the_jobs_that_they_deci
     assert samples == {"cpprb": [plan.ENOUGH] * 2, "fast": [plan.ENOUGH] * 2, "elsewhere": [1, plan.ENOUGH]}
 
 
-def test_figures_that_are_0_or_rank_no_buffers_decide_nothing():
+def test_figures_that_are_0_or_do_not_rank_buffers_decide_nothing():
     run = a_run()
     made = launches(run, "a", "b", "c", cells=2)
     for launch, value in zip(made, (0.0, 1.0, 2.0), strict=True):
@@ -278,7 +278,7 @@ def test_variants_of_one_library_are_not_compared():
 
 
 @pytest.mark.parametrize("other", [{"ranks": False}, {"repeated": False}])
-def test_a_tie_is_repeated_until_it_is_long_before_suites_that_rank_no_buffer_or_are_measured_once(other):
+def test_a_tie_precedes_non_ranking_suites_and_suites_measured_once_until_it_is_long(other):
     run, now, random_numbers = a_run(), [0.0], random.Random(1)
     equal, others = launches(run, "a", "b"), launches(run, "a", "b", benchmark="adds")
     budgeted = plan.Budgeted(
@@ -338,7 +338,7 @@ def test_verdicts_of_important_suites_come_first():
 
 
 @pytest.mark.parametrize("ranks", [True, False])
-def test_suites_that_rank_no_buffer_wait_for_the_verdicts_of_those_that_do(ranks):
+def test_suites_that_do_not_rank_buffers_wait_for_the_verdicts_of_those_that_do(ranks):
     run, now = a_run(), [0.0]
     calls, fleets = (launches(run, "fast", "second", benchmark=name) for name in ("add", "adds"))
     budgeted = plan.Budgeted(
@@ -375,7 +375,7 @@ def test_variants_that_were_not_named_come_after_all_peers():
         assert {peer for _, peer in seen[: len(first)]} == first
 
 
-def test_a_budget_that_is_too_small_is_named_before_anything_is_measured():
+def test_a_budget_that_is_too_small_is_reported_before_anything_is_measured():
     run = a_run()
     made = launches(run, *(f"peer {number}" for number in range(20)), cells=3)
     said = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 105.0, lambda: 0.0).shortage()
@@ -387,14 +387,14 @@ def test_a_budget_that_is_too_small_is_named_before_anything_is_measured():
     assert plan.Budgeted([needs.SuiteLaunches(made, 1)], 3, 165.0, lambda: 0.0).shortage() == ""
 
 
-def test_no_peer_has_a_limit_of_its_own():
+def test_no_peer_has_its_own_limit():
     run = a_run()
     made = launches(run, "cpprb", "cpprb_impl")
     budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 120, lambda: 0.0)
     assert len({budgeted.limit(launch, 1e9) for launch in made}) == 1
 
 
-def test_what_the_budget_left_out_is_noted_and_no_problem():
+def test_cells_left_out_by_the_budget_are_noted_and_not_a_problem():
     run, seen = simulate({f"peer {number}": 20 for number in range(6)}, minutes=1)
     left_out = [record for record in run.records if record.status == "left_out"]
     assert len(seen) == 3 and len(left_out) == 3
@@ -428,7 +428,7 @@ def test_the_width_of_an_interval_grows_with_the_spread_and_falls_with_the_sampl
 
 
 @pytest.mark.parametrize(("others", "seconds"), [(6, plan.PATIENCE), (60, 120 * plan.SHARE)])
-def test_a_slow_start_is_waited_for_if_that_leaves_time_for_the_first_launches_of_others(others, seconds):
+def test_a_slow_start_is_allowed_if_time_remains_for_the_first_launches_of_others(others, seconds):
     made = launches(a_run(), *map(str, range(1 + others)))
     budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 120, lambda: 0.0)
     assert [budgeted.limit(launch, 1e9) for launch in made] == pytest.approx([seconds] * len(made))

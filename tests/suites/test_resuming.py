@@ -101,7 +101,7 @@ def test_the_page_of_a_resumed_run_warns(interrupted):
         ({"revision": "abcdef1234+dirty"}, r"your changes before .*run.json: this checkout is at abcdef1234\+dirty"),
     ],
 )
-def test_a_run_of_something_else_is_refused_and_keeps_its_file(interrupted, change, message):
+def test_a_different_run_is_refused_and_keeps_its_file(interrupted, change, message):
     content = interrupted.read_bytes()
     with pytest.raises(BadRecord, match=message):
         resuming.resumed(interrupted, replace(a_clean_run(), **change))
@@ -115,7 +115,7 @@ def test_a_run_with_uncommitted_changes_is_refused(interrupted):
         resuming.resumed(interrupted, a_clean_run())
 
 
-def test_a_run_of_other_code_is_refused(interrupted, monkeypatch):
+def test_a_run_of_different_code_is_refused(interrupted, monkeypatch):
     monkeypatch.setattr(resuming.machine, "changed_since", lambda _: ["suites"])
     with pytest.raises(BadRecord, match=r"the measured code has changed since then: suites"):
         resuming.resumed(interrupted, a_clean_run())

@@ -17,7 +17,7 @@ sys.exit(tried.main())
 
 
 @pytest.mark.timeout(120)
-def test_every_setting_has_a_figure_of_each_round(surroundings):
+def test_every_setting_has_a_figure_for_each_round(surroundings):
     try:
         adapter_class("reverb").version()
     except Unavailable as reason:

@@ -14,7 +14,7 @@ EVALUATIONS = [Evaluation(4.0, 10.0, 100), Evaluation(12.0, 200.0, 300), Evaluat
 
 
 @pytest.mark.parametrize(("second", "score"), [(1, 10.0), (4, 10.0), (11, 10.0), (12, 200.0), (300, 480.0)])
-def test_a_score_is_that_of_the_last_evaluation_that_had_ended(second, score):
+def test_a_score_comes_from_the_last_finished_evaluation(second, score):
     assert score_at(EVALUATIONS, second) == score
 
 
@@ -26,7 +26,7 @@ def launches(*peers: str):
     return suite.launches(run, suite.profiles["solve_time"], peers, ["CartPole-v1", "LunarLander-v3"])
 
 
-def test_each_block_trains_with_another_seed():
+def test_each_block_trains_with_a_different_seed():
     (launch,) = [each for each in launches("cpprb[MP]") if "CartPole" in each.name]
     for block in range(3):
         assert f"--seed={block}" in launch.command(launch.open_records, Path("cells"), block)

@@ -58,7 +58,7 @@ def test_a_launch_of_calls_says_how_it_spent_its_time_and_the_record_keeps_it(tm
         assert 0 < each.other_share < 1
 
 
-def test_a_line_on_time_is_no_result(tmp_path):
+def test_a_line_about_time_is_not_a_result(tmp_path):
     file = tmp_path / "cells.jsonl"
     assert read_spent(file) == {}
     file.write_text('{"spent on": {"fill": 1.5}}\n')

@@ -27,7 +27,7 @@ def results(surroundings, *arguments: str) -> dict[str, dict]:
     return {result["benchmark"]: result for result in found}
 
 
-def test_no_name_is_missing_or_twice():
+def test_no_name_is_missing_or_listed_twice():
     names = registry.together()
     assert {*registry.SHARED, *SERVED, "torchrl[shared]"} <= set(names)
     assert len(names) == len(set(names))
@@ -58,7 +58,7 @@ def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
     assert surroundings.leftovers() == []
 
 
-def test_who_takes_no_priority_on_add_is_not_blamed_for_it():
+def test_a_peer_that_takes_no_priority_on_add_is_not_blamed():
     setting = IntegritySettings(explorers=2, seconds=0.1)
     adapter = registry.adapter_class("cpprb_impl[lock=buffer]").make(setting.spec)
     adapter.contract = replace(adapter.contract, given_priority=GivenPriority.NOT_POSSIBLE)

@@ -174,7 +174,7 @@ def test_observations_of_an_environment_that_reuses_arrays_are_copied():
     assert columns["obs"].dtype == np.float32 and columns["act"].shape == (7, 3) and columns["act"].dtype == np.int8
 
 
-def test_parts_of_nested_spaces_have_names_and_unshaped_ones_are_named():
+def test_parts_of_nested_spaces_have_names_and_unshaped_parts_are_reported():
     from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text, Tuple
 
     parts = Dict({"arm": Tuple((Discrete(3), Box(0, 1, (2,), np.float64))), "eye": Box(0, 255, (4, 4), np.uint8)})
