@@ -34,7 +34,7 @@ def file_name(run: Run) -> str:
 
 
 def faults(path: Path) -> list[str]:
-    """Return what is wrong with a record, a line each."""
+    """Return what is wrong with a record, one line per fault."""
     try:
         run = load(path)
     except BadRecord as error:

@@ -57,7 +57,7 @@ class Launch:
 
     @cached_property
     def by_job(self) -> Mapping[tuple, Record]:
-        """Job, which does not name the peer -> its record."""
+        """Job, without the peer -> its record."""
         return {self._job(record): record for record in self.records}
 
     @property

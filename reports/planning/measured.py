@@ -50,7 +50,7 @@ def link_speed(text: str) -> float:
 
 
 def cells_of(run: Run, needed: Sequence[str]) -> list[Cell]:
-    """Return the first peer's cells, `UNCOMPRESSED` if it can, in which all needed benchmarks have samples.
+    """Return the cells of `UNCOMPRESSED`, or else of the first peer, in which all needed benchmarks have samples.
 
     Raises `Unmeasured` if there are none.
     """

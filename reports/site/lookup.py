@@ -1,4 +1,4 @@
-"""The table in which figures are looked up, as values of its template (lookup.html.j2)."""
+"""The lookup table of figures, as values of its template (lookup.html.j2)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import psutil
 
-LAST_CALLS = 1 << 16  # whose durations are kept
+LAST_CALLS = 1 << 16  # calls whose durations are kept
 
 
 class Durations:

@@ -55,7 +55,7 @@ class ExplorerFleet:
             durations.add(clock() - begin)
 
     def _prepared(self, number: int, counter: ctypes.c_int64) -> Iterator[Columns]:
-        """Yield recorded rows, after CPU time for as many steps. Explorers begin at different rows."""
+        """Yield recorded rows, after using CPU time for as many steps. Explorers begin at different rows."""
         rows, seconds = self.job.rows, self.job.step_us / 1e6
         usable = min(self.recording.transitions, PREPARED_ROWS) // rows * rows
         calls = [

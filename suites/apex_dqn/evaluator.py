@@ -1,4 +1,4 @@
-"""The evaluator: plays greedily with the newest weights, in a process of its own."""
+"""The evaluator: plays greedily with the newest weights, in its own process."""
 
 from __future__ import annotations
 

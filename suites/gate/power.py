@@ -7,9 +7,9 @@ Builds the working tree twice, with CMake's option SLOWED, and writes these reco
 pool.json           pairs of equal builds, from which `reports.gate.power` draws gates again and again
 equal-1.json ...    gates of equal builds
 slowed-20-1.json    gates in which head's add, sample and update take 20% longer. Those by 50% measure all that is
-                    timed; the others only what is timed in one process, since a change of fleets matters from 25%.
-work-1.json         gates of the counts of work, in which each of these calls has some more instructions
-neighbour-...       the same, beside a process that uses one core all the time; neighbours-...: beside two of them
+                    timed; the others only what is timed in one process, since a change in fleets matters from 25%.
+work-1.json         gates of work counts, in which each of these calls executes some more instructions
+neighbour-...       the same, beside a process that uses one core all the time; neighbours-...: beside two of these
 noise-....json      pools of what is timed in one process, measured together, each without a rule against noise
 
 Existing records are not measured again, so an interrupted study continues. The whole study takes about five hours on

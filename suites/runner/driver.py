@@ -176,7 +176,7 @@ def measure(
     try:
         ending = processes.run(launch.command(records, cells, block), min(limit, budget), tick)
     finally:
-        # If the run is interrupted, there is no ending: results so far are kept, and missing ones are no fault.
+        # If the run is interrupted, there is no ending: results so far are kept, and missing ones are not at fault.
         results = list(read_results(cells))
         unfinished = list(records)
         for record in launch.due(block):  # one job may yield figures for records that were not requested

@@ -180,7 +180,7 @@ def exploring(
 
 @contextmanager
 def giving_up(seconds: float) -> Iterator[None]:
-    """Make any call inside the block that hangs raise `Stuck`: in `learn` after `PATIENCE`, elsewhere after `seconds`
+    """Raise `Stuck` from a call inside the block that hangs: in `learn` after `PATIENCE`, elsewhere after `seconds`
     plus some patience. For the learner's process.
 
     A signal does not interrupt native code that never returns to Python. In that case a watchdog aborts this process,

@@ -94,7 +94,7 @@ class Needs:
 
     def jobs(self, chosen: Sequence[Launch], only_undecided: bool) -> Mapping[Launch, set[object]]:
         """Return what each of these launches is to measure: the jobs that it decides and, unless `only_undecided`,
-        those of which one of them has too few samples, or all if there are none. A reference measures what others do.
+        those with too few samples in any of them, or else all. A reference measures what others do.
         """
         needed: dict[Launch, set[object]] = {launch: set() for launch in chosen}
         for contest in self._contests:

@@ -3,12 +3,12 @@
     python -m suites.startup --peer NAME [--benchmark NAME ...] [--workload NAME] [--capacity ROWS] [--cells FILE]
 
 import        import statements while the buffer is constructed; Python, NumPy and this project are already loaded
-construct     the rest of the construction of a buffer of that capacity: allocating memory, starting a server
+construct     the rest of constructing a buffer of that capacity: allocating memory, starting a server
 first_add     adding the first step
 fill          adding columns until the buffer is full, starting with the second row
 first_sample  drawing the first batch of 32 from the full buffer
 first_cycle   drawing the first prioritized batch of 32 and updating its priorities, on another buffer of that capacity
-installed     bytes of the files that its installation wrote, without those of the packages that it requires
+installed     bytes of the files that its installation wrote, excluding packages that it requires
 
 The figures named first_ include whatever is compiled or allocated on first use. One launch measures all figures of one
 peer. Answers are checked outside the timed calls.

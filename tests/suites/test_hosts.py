@@ -208,7 +208,7 @@ RAISED = "failed", None, "the learner's call raised OSError: no route"
         (BROKEN, HALF_BROKEN, RAISED, ("ok", 0.5, None)),  # some calls still raise
     ],
 )
-def test_a_failure_that_makes_a_call_raise_yields_no_figure(monkeypatch, during, after, longest_wait, rate_after):
+def test_only_successful_calls_yield_figures_of_a_failure(monkeypatch, during, after, longest_wait, rate_after):
     figures = figures_of_a_failure(monkeypatch, FINE, FINE, during, after)
     assert figures == {"longest_wait": longest_wait, "rate_after": rate_after}
 
