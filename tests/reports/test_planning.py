@@ -91,7 +91,7 @@ def test_plans_are_made_from_the_first_peer_without_compression_if_it_was_measur
 def test_speeds_of_links_are_parsed():
     assert [link_speed(text) for text in ("10gbit", "500mbit", "none")] == [1.25e9, 62.5e6, math.inf]
     for bad in ("", "10", "gbit", "-1gbit", "0mbit"):
-        with pytest.raises(ValueError, match=f"^{bad!r} is no speed"):
+        with pytest.raises(ValueError, match=f"^{bad!r} is not the speed"):
             link_speed(bad)
 
 

@@ -212,17 +212,17 @@ def test_rows_played_by_explorers_are_not_described_as_recorded(tmp_path):
 @pytest.mark.parametrize(
     ("run", "explained"),
     [
-        (apex_run(), {"counts the seeds that reached it"}),
+        (apex_run(), {"is the median over the seeds that did"}),
         (
             learners_run(target=300.0),
-            {"counts the seeds that reached it", "exact permutation test"},
+            {"is the median over the seeds that did", "exact permutation test"},
         ),
         (learners_run(seeds=3), {"no difference of scores could"}),
     ],
 )
 def test_only_columns_that_are_shown_are_explained(run, explained, tmp_path):
     _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
-    every = ("counts the seeds that reached it", "exact permutation test", "no difference of scores could")
+    every = ("is the median over the seeds that did", "exact permutation test", "no difference of scores could")
     assert {each for each in every if each in markdown} == explained
 
 
