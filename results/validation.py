@@ -44,7 +44,7 @@ def _conforms() -> Callable[[Any], bool]:
     """Return a test of the schema that is 200 times as fast, but does not say what is wrong."""
     try:
         from jsonschema_rs import validator_for
-    except ImportError:  # in the environments of peers, which load small files
+    except ImportError:  # in the venvs of peers, which load small files
         return lambda _data: False
     return validator_for(SCHEMA).is_valid
 

@@ -114,7 +114,7 @@ def listed(names: Sequence[str], most: int = 8, last: str = "and") -> str:
 
 
 def runnable(command: str) -> str:
-    """Return a record's command as it is typed in a checkout, with the Python of make's environment."""
+    """Return a record's command as it is typed in a checkout, with the Python of make's venv."""
     return f".venv/bin/{command}" if command.startswith("python ") else command
 
 

@@ -76,7 +76,7 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        except OSError as error:  # an incomplete environment, which concerns only this peer and must not end the run
+        except OSError as error:  # an incomplete venv, which concerns only this peer and must not end the run
             return Ending(f"could not be started: {error}")
         trouble, segments = None, Segments(lambda maker: _is_member(maker, process.pid, mark))
         try:

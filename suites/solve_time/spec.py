@@ -58,7 +58,7 @@ class SolveTimeSettings(SuiteSettings):
 
 
 def lunar_lander() -> Workload:
-    """Describe the runs' rows for the record. Nothing is recorded: Box2D is not in the common environment."""
+    """Describe the runs' rows for the record. Nothing is recorded: Box2D is not in the common venv."""
     columns = {key: np.zeros((1, *field.shape), field.dtype) for key, field in fields_of((8,)).items()}
     source = "Gymnasium LunarLander-v3, played by the explorers of a training; this one row stands for its fields"
     return Workload.computed(LUNAR_LANDER, source, columns)

@@ -1,7 +1,7 @@
 """A user-defined workload: any Gymnasium environment, or any fields (`user_workload_file`).
 
-The runner records it and saves the recording (`suites.workloads.save_user_workload`). A launch, in any environment,
-only reads that file, so it need not be able to import what was recorded.
+The runner records it and saves the recording (`suites.workloads.save_user_workload`). A launch, in any venv, only reads
+that file, so it need not be able to import what was recorded.
 """
 
 from __future__ import annotations
