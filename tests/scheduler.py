@@ -1,4 +1,4 @@
-"""The scheduler of `--dist=loadscope`, apart from order.py because not every environment of the tests has xdist."""
+"""The scheduler of `--dist=loadscope`, apart from order.py because not every venv of the tests has xdist."""
 
 from __future__ import annotations
 

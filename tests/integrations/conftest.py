@@ -11,7 +11,7 @@ def _is_installed(library: str) -> bool:
     return importlib.util.find_spec(library) is not None
 
 
-# Each environment runs the tests of its own libraries.
+# Each venv runs the tests of its own libraries.
 collect_ignore = [
     path.name
     for path in HERE.glob("test_*.py")
