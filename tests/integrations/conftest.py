@@ -1,4 +1,5 @@
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,9 @@ collect_ignore = [
 ]
 
 if _is_installed("torch"):
-    import torch
-
-    torch.set_num_threads(1)  # more would slow such small networks down, beside other tests all the more
+    # More threads would slow such small networks down, beside other tests all the more. PyTorch reads this when it is
+    # imported, also in the programs that tests start.
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)

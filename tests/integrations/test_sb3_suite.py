@@ -53,7 +53,7 @@ def test_the_published_tests_pass_with_our_buffers(selected, files, suite):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *options, *(f"{file}.py" for file in files)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=600,
