@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 
 import numpy as np
@@ -64,11 +65,13 @@ class Batches(IterableDataset):
         return iter([{name: drawn(each) for name, each in self.made.items()} for _ in range(2)])
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_each_worker_of_a_data_loader_draws_different_numbers(method):
     """Twice, as in two epochs."""
     made = {name: make() for name, make in MEMBERS.items()}
-    loader = DataLoader(Batches(made), batch_size=None, num_workers=2, multiprocessing_context=method)
+    context = multiprocessing.get_context(method)
+    context.set_forkserver_preload([__name__])  # or each worker would import PyTorch, which takes seconds
+    loader = DataLoader(Batches(made), batch_size=None, num_workers=2, multiprocessing_context=context)
     batches = [batch for _ in range(2) for batch in loader]
     for name, each in made.items():
         assert len({tuple(batch[name]) for batch in batches} | {drawn(each)}) == len(batches) + 1 == 9, name
