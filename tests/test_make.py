@@ -21,7 +21,7 @@ TAKEN = [(target, name) for target, said in HELP for name in re.findall(r"\b([A-
 CALLS = [
     (str(path.relative_to(ROOT)), line.strip())
     for path in (*ROOT.glob(".github/workflows/*.yml"), *ROOT.glob(".ci/*"))
-    for line in re.findall(r"^(?:\s*- run: )?(make [a-z].*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    for line in re.findall(r"^\s*(?:- run: |beside )?(make [a-z].*)", path.read_text(encoding="utf-8"), re.MULTILINE)
     if "$" not in line
 ]
 VALUES = {
