@@ -33,6 +33,7 @@ GOALS = spaces.Dict({
 ONCE = {"optimize_memory_usage": True}
 LZ4 = {**ONCE, "compress": "lz4"}
 MODEL = DQN("MlpPolicy", "CartPole-v1", buffer_size=1)
+gc.freeze()  # so that in_use() does not traverse the objects of all libraries each time
 KINDS = {
     "sb3.ReplayBuffer": lambda: sb3.ReplayBuffer(ROWS, BOX, ACTION),
     "sb3.ReplayBuffer, frames once": lambda: sb3.ReplayBuffer(3 * ROWS, IMAGE, ACTION, **ONCE),
