@@ -1,4 +1,4 @@
-"""Finding the segment of a shared buffer by its name, and the text of the layout that it contains."""
+"""Finding a shared buffer's segment by name, and reading the layout description stored in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = re.compile(r"/?(cpprb_impl-[\w-]+)")
 
 @contextmanager
 def attach_errors(segment: str) -> Iterator[None]:
-    """Convert exceptions for bad arguments of a constructor, and for JSON that is nested too deeply, to ValueError."""
+    """Convert exceptions for bad constructor arguments, and for JSON that is nested too deeply, to ValueError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -24,7 +24,8 @@ def attach_errors(segment: str) -> Iterator[None]:
 def description_of(segment: str) -> tuple[str, str]:
     """Return a segment's name as the system knows it, and the description stored in the segment.
 
-    Raises FileNotFoundError if it is gone, ValueError if it is not a segment, RuntimeError if another version made it.
+    Raises FileNotFoundError if the segment is gone, ValueError if the file is not a segment, and RuntimeError if a
+    different version created it.
     """
     if not isinstance(segment, str):
         raise TypeError(f"segment must be a str, got {segment!r}")
@@ -38,6 +39,6 @@ def description_of(segment: str) -> tuple[str, str]:
     except FileNotFoundError:
         raise FileNotFoundError(
             errno.ENOENT,
-            f"the shared segment {segment} is gone: its maker has closed it or ended, or kept no reference to it, or "
-            "it is in the /dev/shm of another machine or container",
+            f"the shared segment {segment} is gone: its creator has closed it or exited, or kept no reference to it, "
+            "or it is in the /dev/shm of a different machine or container",
         ) from None

@@ -13,11 +13,11 @@ from cpprb_impl.ring.own_random import this_task
 class CopyableBuffer(BufferBase):
     """A buffer that can be copied, deep-copied and pickled.
 
-    A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
-    original would draw next; but in another process, or another task of Ray, it draws numbers of its own, seeded by the
-    operating system, so that workers do not draw the same batches. After that, the two are independent. `__init__` is
-    not called for a copy. Its attributes are copies, made with `__getstate__` and `__setstate__` if a subclass defines
-    them, and every copy has its own `_parts`.
+    A copy holds the same transitions in the same slots with the same priorities, and is independent of the original. It
+    draws the random numbers that the original would draw next; but in a different process or Ray task, its generator is
+    seeded by the operating system, so that workers do not draw the same batches. `__init__` is not called for a copy.
+    Attributes are copied, with `__getstate__` and `__setstate__` if a subclass defines them, and every copy has its own
+    `_parts`.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -31,7 +31,7 @@ class CopyableBuffer(BufferBase):
 
 
 def _finished(source: Filling | PickledRows, task: tuple[str, int, str | None]) -> BufferBase:
-    """Return the copy of a buffer: one that was filled, or a new one with the rows of the original."""
+    """Return a buffer's copy: either already filled, or created here from the original's rows."""
     filling = source if isinstance(source, Filling) else source.copied(source.parts())
     buffer = filling.finish()
     if task != this_task():

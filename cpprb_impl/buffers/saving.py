@@ -24,9 +24,9 @@ class SavableBuffer(BufferBase):
     def save_transitions(self, file: File, *, safe: bool = True) -> None:
         """Write every transition with its priority, and the other state needed to resume training exactly.
 
-        No other process may add to a shared buffer meanwhile, or update its priorities. Its file contains the random
-        state, the pending n-step transitions and, with `autoreset`, which environments are about to reset, of this
-        process only, and frames that transitions share are written with each of them.
+        Meanwhile, no other process may add to a shared buffer or update its priorities. A shared buffer's file contains
+        only this process's random state, pending n-step transitions and, with `autoreset`, record of which environments
+        are about to reset. Frames shared by several transitions are written with each of them.
 
         Parameters
         ----------
@@ -54,22 +54,22 @@ class SavableBuffer(BufferBase):
         """Append the transitions of a file, oldest first, with their priorities.
 
         If this buffer is empty and has the same size, `alpha` and `eps` as the saved one, it takes over its exact
-        state: slots, priorities, episode, random numbers and, except for shared buffers, the samples that
+        state: slots, priorities, episode, random state and, except for shared buffers, the samples that
         `check_for_update` remembers. Otherwise the transitions are appended to those present; if there are too many,
         only the newest are loaded. Priorities are converted to this buffer's `alpha` and `eps`. No other process may
-        use a shared buffer meanwhile. If a process had died while writing to the saved buffer, transitions move to the
-        slots of those that it lost.
+        use a shared buffer meanwhile. If a process died while writing to the saved buffer, later transitions move up to
+        fill the slots of those that were lost.
 
         Parameters
         ----------
         file : str, path or binary file object
-            A file of this library or of cpprb 11. It need not be trusted, since no code in it is run.
+            A file written by this library or by cpprb 11. It need not be trusted: loading never runs code from it.
 
         Raises
         ------
         ValueError
-            If the file was truncated or changed, has another version, or comes from a buffer with other fields or
-            another `Nstep`. The message names the file; the buffer is unchanged.
+            If the file was truncated or changed, has an unsupported version, or comes from a buffer with different
+            fields or a different `Nstep`. The message names the file; the buffer is unchanged.
         RuntimeError
             If another process added to the buffer meanwhile, or changed the file. A buffer that was empty is then
             cleared; otherwise the transitions loaded so far stay, with the default priority.
@@ -78,7 +78,8 @@ class SavableBuffer(BufferBase):
 
         Notes
         -----
-        The file is checked as a whole, and then read again, a few rows at a time. A file of cpprb is held in memory.
+        The whole file is checked first, and then read again, a few rows at a time. A cpprb file is read into memory as
+        a whole.
         """
         with _opened_to_read(file) as stream:
             contents = self._contents_of(stream)
@@ -89,7 +90,7 @@ class SavableBuffer(BufferBase):
                     vars(self).update(contents.attributes)
                 else:
                     self._append(contents, 0, contents.rows)
-            except BaseException:  # Ctrl-C, out of memory, a file that was changed, or another process that adds
+            except BaseException:  # Ctrl-C, out of memory, a changed file, or another process adding rows
                 if is_empty:
                     self.clear()
                 raise
@@ -107,7 +108,7 @@ class SavableBuffer(BufferBase):
         with as_value_errors(_name_of(stream)):
             contents = file_format.read(self, stream)
             kept = min(contents.rows, self.get_buffer_size())
-            # An equal buffer may have rows of only some environments, and a shared one any number of rows.
+            # An equal buffer may have rows of only some environments, and a shared buffer any number of rows.
             if kept % self.n_envs and contents.position is None and not self.segment:
                 raise ValueError(f"the number of rows must be a multiple of n_envs={self.n_envs}, got {kept}")
             return contents
@@ -122,7 +123,7 @@ class SavableBuffer(BufferBase):
             set_leaves(self, contents.leaves, first, end)
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
-        self._set_episode_len(episode_len)  # the current episode is not that of the file
+        self._set_episode_len(episode_len)  # the current episode does not come from the file
 
     def _is_empty(self) -> bool:
         """Return whether the buffer has neither stored nor pending transitions."""
@@ -141,7 +142,7 @@ def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
     beside = f"{path}.{secrets.token_hex(8)}.tmp"
     try:
         with open(beside, "xb") as stream:
-            if os.path.exists(path):  # users who could not read it must not be able to read this one
+            if os.path.exists(path):  # users who could not read the old file must not be able to read the new one
                 os.chmod(beside, os.stat(path).st_mode & 0o7777)
             yield stream
             stream.flush()

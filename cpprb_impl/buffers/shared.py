@@ -49,9 +49,9 @@ def _close_all() -> None:
 def layout_of(
     of: str, takes: Mapping[str, Any], size: int, env_dict: EnvDict | None, options: Mapping[str, Any]
 ) -> tuple[Layout, dict[str, Any]]:
-    """Return the layout of a shared buffer, and all options of its constructor.
+    """Return a shared buffer's layout, and all options of its constructor.
 
-    `takes` are the options that the class named `of` has, with their defaults.
+    `takes` maps the options of the class named `of` to their defaults.
     """
     if "check_for_update" in takes:
         options = {**options, "check_for_update": True}  # always, as in cpprb
@@ -61,7 +61,7 @@ def layout_of(
 
 
 class _SharedBuffer(TransformedBuffer):
-    """What both MP classes have in common: attaching to the segment, and being passed to other processes."""
+    """What both MP classes have in common: attaching to the segment, and pickling for other processes."""
 
     def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         """Create a buffer from its constructor's arguments."""
@@ -84,25 +84,25 @@ class _SharedBuffer(TransformedBuffer):
 
     @classmethod
     def attach(cls, segment: str, *, seed: int | None = None) -> Self:
-        """Attach to a buffer that a process of the same user on this machine has made, given the buffer's `segment`.
+        """Attach to a buffer that a process of the same user on this machine has created, given the buffer's `segment`.
 
-        Any number of processes may attach, until the maker closes the buffer or ends; attached processes can use it
-        even after that. Fields and options are those of the maker; `seed` applies to this process. `__init__` is not
-        called.
+        Any number of processes may attach, until the buffer's creator closes it or exits; attached processes can use it
+        even after that. Fields and options are the creator's; `seed` applies to this process. `__init__` is not called.
 
         Raises
         ------
         FileNotFoundError
             If the segment is gone.
         PermissionError
-            If it belongs to another user.
+            If the segment belongs to another user.
         ValueError
-            If it is not a segment, is unfinished or truncated, belongs to another class, or has an invalid description.
+            If the file is not a segment, is unfinished or truncated, belongs to a different class, or has an invalid
+            description.
         RuntimeError
-            If another version of this library made the segment, its header was changed, or its files of `mmap_prefix`
-            were replaced.
+            If a different version of this library created the segment, its header was changed, or its `mmap_prefix`
+            files were replaced.
         OSError
-            If those files cannot be opened.
+            If the `mmap_prefix` files cannot be opened.
         """
         number = parse_seed(seed)
         segment, text = description_of(segment)
@@ -125,7 +125,7 @@ class _SharedBuffer(TransformedBuffer):
 
 
 def _find(kind: type[_SharedBuffer], layout: Layout, segment: str, host: Host) -> _SharedBuffer:
-    """Attach to the segment of a pickled buffer."""
+    """Attach to a pickled buffer's segment."""
     check_host(host)
     if description_of(segment)[1] != layout.text():
         raise RuntimeError(f"shared segment {segment} does not have the layout of the buffer that was pickled")
@@ -140,8 +140,8 @@ class MPReplayBuffer(_SharedBuffer):
     size, env_dict, default_dtype
         As for `ReplayBuffer`, but without dtype object.
     next_of, stack_compress : optional
-        As for `ReplayBuffer`: each frame is stored once if a process's own transitions follow each other. Rows that
-        other processes add in between make no difference. Memory for frames is allocated as needed.
+        As for `ReplayBuffer`: each frame is stored once if consecutive transitions of a process continue each other,
+        whether or not other processes add rows in between. Memory for frames is allocated as needed.
     compress : None
         Must be None: frames in shared memory have a fixed size.
     Nstep : dict, optional
@@ -149,11 +149,11 @@ class MPReplayBuffer(_SharedBuffer):
         `on_episode_end` and `clear` do not affect other processes' windows. Threads of a process share its window, so
         only one of them may add steps. Pending steps are lost when their process ends.
     n_envs, autoreset
-        As for `ReplayBuffer`, for the environments of each process. `size` need not be a multiple. Frames are stored
-        once only if consecutive rows continue each other, which those of several environments do not.
+        As for `ReplayBuffer`, for the environments of each process. `size` need not be a multiple of `n_envs`. With
+        several environments, consecutive rows do not continue each other, so frames are not stored once.
     mmap_prefix : str or path, optional
         As for `ReplayBuffer`: files hold the fields. Every process maps them, so all must be able to open them. The
-        segment then holds only the bookkeeping of rows. Fields of `next_of` and `stack_compress` are stored whole.
+        segment then holds only metadata of the rows. Fields of `next_of` and `stack_compress` are stored whole.
         Existing files of these names are replaced when the buffer is created, not when a process attaches. They remain
         after the buffer is gone.
     lock : {"none", "critical", "buffer"}
@@ -164,13 +164,13 @@ class MPReplayBuffer(_SharedBuffer):
         Map all pages of the segment immediately, in the process that creates the buffer and in each that attaches,
         instead of page by page on first access. The constructor then takes as long as writing the whole segment, and no
         later `add` or `sample` waits for the system. A forked child shares the memory but has no pages mapped: its
-        first call of any method maps them, which takes some tenths of a second per GiB. Frames of `next_of` and
+        first method call maps them, which takes some tenths of a second per GiB. Frames of `next_of` and
         `stack_compress` are mapped as they are stored.
     seed : int, optional
-        Applies to the process that creates the buffer; every other process draws numbers of its own.
+        Applies to the process that creates the buffer; every other process has its own random numbers.
     ctx : multiprocessing context or SyncManager, optional
-        A SyncManager that has not been started is started, as in cpprb. It is not used otherwise: a buffer needs
-        neither a context nor a manager, and does not change the start method.
+        As in cpprb, a SyncManager is started if it has not been. Otherwise `ctx` is ignored: a buffer needs neither a
+        context nor a manager, and does not change the start method.
     backend, logger
         Accepted for compatibility with cpprb: there is only one backend.
     **others
@@ -183,9 +183,9 @@ class MPReplayBuffer(_SharedBuffer):
     multiprocessing.ProcessError
         If `ctx` is a manager that has been shut down.
     OSError
-        ENOSPC if /dev/shm has too little room; nothing is left behind. Also raised if the files cannot be created or
-        found. With `next_of` or `stack_compress`, `add` raises it as well if there is no room for more frames; the
-        buffer is then unchanged and remains usable.
+        ENOSPC if /dev/shm has too little room; nothing is left behind. Also if the files cannot be created or found.
+        With `next_of` or `stack_compress`, `add` raises it as well if there is no room for more frames; the buffer is
+        then unchanged and remains usable.
 
     Warns
     -----
@@ -201,19 +201,19 @@ class MPReplayBuffer(_SharedBuffer):
 class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
-    Only the process that sampled should call `update_priorities`. The array "indexes" of a sample identifies the
-    sampled transitions until 16 more samples have been drawn; those overwritten meanwhile are skipped. A copy of the
-    array works as well, unless several samples had the same indexes with different transitions; those transitions are
-    then not changed. A part of such an array, or several of them in one, changes a transition only if each of the 16
-    newest samples that contains its index contains that transition. An index in none of these refers to the transition
-    that was stored when this process last sampled; if it has never sampled, nothing changes.
+    Only the process that sampled should call `update_priorities`. A sample's array "indexes" identifies the sampled
+    transitions until 16 more samples have been drawn; those overwritten meanwhile are skipped. A copy of the array
+    works as well, unless several samples had the same indexes with different transitions; those transitions are then
+    not changed. A part of such an array, or a concatenation of several, changes a transition only if each of the 16
+    newest samples that contain its index contains that transition. An index in none of these samples refers to the
+    transition that was stored when this process last sampled; if the process has never sampled, nothing changes.
 
     Parameters
     ----------
     size, env_dict, default_dtype, alpha, eps, normalize
         As for `PrioritizedReplayBuffer`.
     check_for_update
-        Accepted for compatibility with cpprb: as there, a shared buffer always checks.
+        Accepted for compatibility: as in cpprb, a shared buffer always checks.
     next_of, stack_compress, compress, Nstep, n_envs, autoreset, mmap_prefix, lock, prefault, seed, backend, ctx, \
     logger, **others
         As for `MPReplayBuffer`, with the same exceptions.

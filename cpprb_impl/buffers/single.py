@@ -1,8 +1,7 @@
 """Buffers for a single process: a thin Python layer over the native rings.
 
-`add`, `sample`, `update_priorities` and the size methods are the native methods themselves, since a Python
-wrapper would cost more than the call. Only for fields of Python objects do `add` and sampled batches pass
-through Python.
+`add`, `sample`, `update_priorities` and the size methods are the native methods themselves, since a Python wrapper
+would cost more than the call. `add` and sampled batches pass through Python only for fields of Python objects.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from cpprb_impl.layout.options import OF_PRIORITIES, BufferOptions, EnvDict, Pri
 from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.object_transform import ObjectTransform
 
-OF_SAMPLE = ("weights", "indexes")  # columns that prioritized samples have besides the fields
+OF_SAMPLE = ("weights", "indexes")  # columns of prioritized samples besides the fields
 BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
 PRIVATE, PRIORITIZED = known(BufferOptions), known(PrioritizedOptions)
 
@@ -46,20 +45,20 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         the x of the following transition, it is stored only once.
     stack_compress : str, sequence of str or mapping of str to int, optional
         Fields whose last axis is a sliding window of frames, newest last; a mapping gives any other axis, such as 0.
-        A value that advances by fewer frames than it has adds only the new ones; the channels of a colour image are
-        such frames. Both `next_of` and `stack_compress` compare the data, so samples always contain what was added,
-        whether or not `on_episode_end` is called.
+        If a value's window has advanced by fewer frames than it holds, only the new frames are stored; the channels of
+        a colour image count as frames. Both `next_of` and `stack_compress` compare the data, so samples always contain
+        what was added, whether or not `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         Dtype of fields that do not specify one. Default float32.
     mmap_prefix : str or path, optional
         Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Existing files with these
         names are replaced, and the files remain after the buffer is gone. A forked child can read them, but its `add`
         raises RuntimeError. Frames of `next_of` and `stack_compress` fields are kept in the files too; frame numbers
-        and priorities stay in memory. Two buffers that are created at the same time with the same prefix never share a
-        file, but either one's file may end up under each name. Disk space is reserved when the buffer is created, or,
-        for frames, as they are stored. Address space is reserved for the largest size that a file can reach, in one
+        and priorities stay in memory. Two buffers created at the same time with the same prefix never share a file, but
+        either buffer's file may end up under each name. Disk space is reserved when the buffer is created, or, for
+        frames, as they are stored. Address space is reserved for the largest size that a file can reach, in one
         mapping. For frames, that is twice the size of rows that share no frames: 100 GB of Atari frames with both
-        options reserve 1.6 TB of the 128 TB available to a process. A limit on address space (ulimit -v) must allow for
+        options reserve 1.6 TB of the 128 TB available to a process. An address space limit (ulimit -v) must allow for
         that.
     Nstep : dict, optional
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
@@ -68,20 +67,20 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         episode: it completes the pending transitions. A transition ends at its first step that is done: later rewards
         are not counted, next_* is taken from that step, and done is 1. "truncated" may name a field that marks the
         last step of an episode that was cut off: a transition ends there as well, with done 0. "discount" may name a
-        field of floating dtype, which `add` does not take: it becomes gamma^n for the n steps that were summed, with
-        which a learner multiplies the value of next_*.
+        field of floating dtype, which `add` does not take: the buffer sets it to gamma^n for the n steps summed, the
+        factor by which a learner multiplies the value of next_*.
     compress : "lz4", optional
         Compress each frame of the fields in `stack_compress` with LZ4; not with `mmap_prefix`. Samples contain the same
         values, but take longer.
     n_envs : int
-        The number of environments whose steps are added together: each call of `add` has a row of each in turn, or
-        several such groups. Each environment has its own n-step window, and shares frames with its own steps only.
-        With "truncated", `on_episode_end` is not needed. `size` must be a multiple. `add(env_ids=...)` adds rows of
-        only some of them: numbers (rows,), or a mask (n_envs,) of bools.
+        The number of environments whose steps are added together: each call of `add` passes one row per environment, in
+        order, or several such groups. Each environment has its own n-step window, and shares frames only between its
+        own steps. With "truncated", `on_episode_end` is not needed. `size` must be a multiple of `n_envs`.
+        `add(env_ids=...)` adds rows of only some environments: numbers (rows,), or a mask (n_envs,) of bools.
     autoreset : "next_step", optional
         How the vector environment begins new episodes, if `add` gets all of its steps: with Gymnasium's
-        AutoresetMode.NEXT_STEP, the step after the end of an episode only resets the environment. It is left out. The
-        ends are those of the fields "done", "terminated", "truncated" and Nstep's "truncated". `add` is slower.
+        AutoresetMode.NEXT_STEP, the step after an episode's end only resets the environment, and is not stored. An
+        episode ends where "done", "terminated", "truncated" or Nstep's "truncated" field is true. `add` is slower.
     seed : int, optional
         From 0 to 2**64 - 1; makes sampling reproducible. By default, the seed comes from the operating system, and
         every forked child gets a new one.
@@ -100,10 +99,10 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
     Warns
     -----
     UserWarning
-        If the full buffer would exceed the machine's memory or the limit of its control group, or, with `mmap_prefix`,
-        the free disk space. Memory is allocated as rows are added. From `add`, once, if none of the first 32 steps
-        begins where the one before ended, although an option relies on the order of steps; or if each episode of
-        several environments begins where the one before ended (Gymnasium's NEXT_STEP without `autoreset`).
+        If the full buffer would exceed the machine's memory or its control group's limit, or, with `mmap_prefix`, the
+        free disk space. Memory is allocated as rows are added. `add` warns once if none of the first 32 steps begins
+        where the previous step ended, although an option relies on the order of steps; or if each episode of several
+        environments begins where the previous one ended (Gymnasium's NEXT_STEP without `autoreset`).
     """
 
     @shows(PRIVATE)
@@ -124,7 +123,7 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         self._begin(layout, parse_seed(chosen["seed"]))
 
     def _batch_through(self, batch: dict[str, np.ndarray], indexes: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Return what the caller of a method receives for `batch`, of which a sample has `indexes`."""
+        """Return what a method's caller receives for `batch`; only samples have `indexes`."""
         if indexes is None or not self._encodes():
             return batch if self._transform is None else self._transform.fill(batch)
         encoded = self._encode_sample(indexes)
@@ -135,7 +134,7 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
 
     @classmethod
     def _encodes(cls) -> bool:
-        """Return whether a subclass overrides `_encode_sample`, through which its samples then go."""
+        """Return whether a subclass overrides `_encode_sample`, which its samples then pass through."""
         return cls._encode_sample is not BufferBase._encode_sample
 
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
@@ -158,19 +157,19 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
     eps : float
         Added to each priority, so that none is 0. Must not be negative. It bounds the smallest priority: with
-        `normalize="buffer"`, a tiny one makes almost every weight tiny once a single TD error is 0.
+        `normalize="buffer"`, a tiny `eps` makes almost every weight tiny once a single TD error is 0.
     normalize : {"buffer", "batch", None}
         What the importance weights (N P(i))^-beta are divided by, for N stored transitions: the largest weight of any
-        stored transition, as in cpprb, which is the same in each batch, but small weights then mean small gradients;
-        the largest weight of the batch, as Schaul et al. did; or nothing (their mean is then about 1, and single ones
-        may be much larger).
+        stored transition, as in cpprb, which is the same for each batch, but can make all weights, and so the
+        gradients, small; the largest weight in the batch, as in Schaul et al.; or nothing (the mean is then about 1,
+        but single weights may be much larger).
     check_for_update : bool
-        If true, `update_priorities` skips transitions that have overwritten those that were sampled, as in
-        `MPPrioritizedReplayBuffer`: the array "indexes" of a sample, or a copy of it, identifies the sampled
-        transitions until 16 more samples have been drawn, so that a learner may draw batches ahead. A part of such
-        an array, or several of them in one, changes a transition only if each of the 16 newest samples that contains
-        its index contains that transition. An index in none of these refers to the transition that was stored at the
-        last `sample`.
+        If true, `update_priorities` skips transitions that have overwritten sampled ones, as in
+        `MPPrioritizedReplayBuffer`: a sample's array "indexes", or a copy of it, identifies the sampled transitions
+        until 16 more samples have been drawn, so that a learner may draw batches ahead. A part of such an array, or a
+        concatenation of several, changes a transition only if each of the 16 newest samples that contain its index
+        contains that transition. An index in none of these samples refers to the transition that was stored at the last
+        `sample`.
     **others
         As for `ReplayBuffer`.
     """

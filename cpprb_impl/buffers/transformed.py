@@ -1,4 +1,4 @@
-"""Buffers whose rows and batches may pass a transform in Python."""
+"""Buffers whose rows and batches may pass through a transform in Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpprb_impl.ring.transform import Transform
 
 
 class TransformedBuffer(SavableBuffer):
-    """A buffer that may have a transform; the native methods do all the work of one that has none."""
+    """A buffer that may have a transform; without one, the native methods do all the work."""
 
     _transform: Transform | None = None
     _parts: tuple[str, ...] = ("_transform",)
@@ -32,7 +32,7 @@ class TransformedBuffer(SavableBuffer):
         super()._make(layout, seed, segment)
 
     def _begin(self, layout: Layout, seed: int | None = None, segment: str | None = None) -> None:
-        """Make the native ring, and watch the order of the first rows that this process adds."""
+        """Create the native ring, and watch the order of the first rows that this process adds."""
         self._make(layout, seed, segment)
         if "objects" not in layout.options:  # an `ObjectTransform` watches their order
             harm = harm_of(layout.nstep, layout.options["next_of"], layout.options["stack_compress"])
@@ -52,8 +52,8 @@ class TransformedBuffer(SavableBuffer):
     def clear(self) -> None:
         """Remove every transition, including pending n-step transitions.
 
-        With `autoreset`, the next step of an environment whose episode has just ended is still left out: also its first
-        step if the program resets the environments as well.
+        With `autoreset`, the next step of an environment whose episode has just ended is still left out, even if the
+        program has reset that environment, so that this is the first step of a new episode.
         """
         if self._transform is None:
             super().clear()

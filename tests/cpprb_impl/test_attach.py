@@ -159,7 +159,7 @@ def test_attaching_to_a_removed_segment_raises_file_not_found(kind):
     name, pickled = buffer.segment, pickle.dumps(buffer)
     buffer.close()
     for attach in (lambda: kind.attach(name), lambda: pickle.loads(pickled)):
-        with pytest.raises(FileNotFoundError, match=f"{name} is gone: its maker has closed it or ended") as caught:
+        with pytest.raises(FileNotFoundError, match=f"{name} is gone: its creator has closed it or exited") as caught:
             attach()
         assert caught.value.errno == errno.ENOENT
 

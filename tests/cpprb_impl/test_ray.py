@@ -115,7 +115,7 @@ def lose_the_maker() -> None:
     ray.kill(maker)
     wait_until(lambda: not (Path("/dev/shm") / buffer.segment.strip("/")).exists())
     assert stored_numbers(buffer) == list(range(7))
-    with pytest.raises(ray.exceptions.RayError, match="is gone: its maker has closed it or ended"):
+    with pytest.raises(ray.exceptions.RayError, match="is gone: its creator has closed it or exited"):
         ray.get(give_back.remote(buffer))
 
 
