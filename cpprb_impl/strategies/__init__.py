@@ -1,1 +1,1 @@
-"""Buffers that choose rows in other ways: reversed, by episodes, with other goals, or from a large batch."""
+"""Buffers that choose rows differently: in reverse, by episode, with hindsight goals, or from a large batch."""

@@ -33,7 +33,7 @@ STRATEGIES = ("future", "episode", "random", "final")
 MADE_HERE = ("rew", "goal")
 
 
-# What an assignment to an attribute does: it is checked, refused once the buffer is made, or simply has its effect.
+# What assigning to an attribute does: check the value, raise once the buffer has been created, or just set it.
 FIXED_HERE = frozenset({"state", "prioritized", "goal_shape"})
 FREE_HERE = frozenset({"action", "next_state"})
 IN_CPPRB = frozenset({"episode_rb"})
@@ -90,15 +90,15 @@ class HindsightReplayBuffer(OwnRandom):
         (next states (n, *shape), actions (n, *shape), goals (n, *goal_shape)) -> rewards (n,). Called once per
         episode, with the episode and all its copies concatenated. It must treat each row independently.
     goal_func : callable, optional
-        (next states (n, *shape)) -> goals (n, *goal_shape), which also treats each row independently. Default: the
+        (next states (n, *shape)) -> goals (n, *goal_shape). It must also treat each row independently. Default: the
         state itself is the goal.
     goal_shape : iterable of int, or int, optional
         Default: the state's shape.
     state, action, next_state : str
         Names of these fields.
     strategy : {"future", "episode", "random", "final"}
-        Where the goals come from: the next state of this or a later step of the episode; of any step of the episode; of
-        any stored transition, including this episode's; or of the episode's last step (then there is one goal).
+        The goals' source: the next state of this or a later step in the episode; of any step in the episode; of any
+        stored transition, including this episode's; or of the episode's last step (then there is only one goal).
     additional_goals : int
         Number of goals, and therefore of copies, for each transition.
     prioritized : bool
@@ -106,7 +106,7 @@ class HindsightReplayBuffer(OwnRandom):
     seed : int, optional
         Makes the goals and sampling reproducible.
     **options
-        Passed to the constructor of that buffer.
+        Passed to that buffer's constructor.
 
     The attributes max_episode_len, reward_func, goal_func, action, next_state, strategy, additional_goals, rb and rng
     may be assigned to, with effect from the next call on. Other options are fixed: AttributeError.
@@ -154,7 +154,7 @@ class HindsightReplayBuffer(OwnRandom):
         shapes = {name: shape for name, _, shape in fields}
         for name in MADE_HERE:
             if name in shapes:
-                raise ValueError(f"env_dict must not have {name!r}: the buffer adds that field")
+                raise ValueError(f"env_dict must not contain {name!r}: the buffer adds that field")
         for option, name in (("state", state), ("action", action), ("next_state", next_state)):
             if name not in shapes:
                 raise KeyError(f"{option} must name a field of env_dict, got {name!r}")
@@ -180,16 +180,16 @@ class HindsightReplayBuffer(OwnRandom):
         if name in CHECKS:
             value = CHECKS[name](value)
         elif name in FIXED_HERE and name in vars(self):
-            raise AttributeError(f"{name} must be given when the buffer is made: it cannot be changed later")
+            raise AttributeError(f"{name} must be given when the buffer is created: it cannot be changed later")
         elif name not in FIXED_HERE | FREE_HERE:
             check_option(self, name, IN_CPPRB)
         super().__setattr__(name, value)
 
     def reseed(self, seed: int | None = None) -> None:
-        """Start the random numbers of goals and samples anew, as a buffer made with this `seed` does.
+        """Restart the random numbers for goals and samples, as in a buffer created with this `seed`.
 
-        `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. Raises TypeError or
-        ValueError for any other, and changes nothing then.
+        `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. For any other value, raises
+        TypeError or ValueError and changes nothing.
         """
         super().reseed(seed)
         self.rb.reseed(seed)
@@ -198,8 +198,8 @@ class HindsightReplayBuffer(OwnRandom):
         """Append one step to the episode, or many along axis 0.
 
         Raises ValueError if the episode would be longer than max_episode_len, and the exceptions of `ReplayBuffer.add`.
-        A buffer with priorities raises ValueError for "priorities", since its rows are stored later, with other goals
-        as well. In each case nothing changes.
+        A prioritized buffer raises ValueError for "priorities", since rows are stored only later, and with several
+        goals. In each case nothing changes.
         """
         if self.prioritized and transition.get("priorities") is not None:
             raise ValueError("priorities must not be given to add: pass them to update_priorities after sample")
@@ -216,9 +216,9 @@ class HindsightReplayBuffer(OwnRandom):
         """Store the pending episode and its copies; do nothing if there is none.
 
         `goal` is the goal that was pursued: (*goal_shape), or (steps, *goal_shape) for one goal per step, or anything
-        that NumPy broadcasts to the latter. Raises ValueError if a goal or reward has another shape, and the exceptions
-        of `ReplayBuffer.add` for values that their dtypes cannot hold. Exceptions of `reward_func` and `goal_func` are
-        passed on. In each case the episode remains pending.
+        that NumPy broadcasts to the latter. Raises ValueError if a goal or reward has the wrong shape, and the
+        exceptions of `ReplayBuffer.add` for values that a field's dtype cannot hold. Exceptions from `reward_func` and
+        `goal_func` propagate. In each case the episode remains pending.
         """
         if not self._episode:
             return
@@ -243,7 +243,7 @@ class HindsightReplayBuffer(OwnRandom):
         rewards = self._as_added("rew", rewards).reshape(copies, length)  # before the first copy is stored
         for copy in range(copies):
             self.rb.add(**steps, goal=goals[copy], rew=rewards[copy])
-            # Each copy is an episode of its own: nothing is summed or compressed across its end.
+            # Each copy is a separate episode: nothing is summed or compressed across its end.
             self.rb.on_episode_end()
         self._forget_episode()
 
@@ -270,7 +270,7 @@ class HindsightReplayBuffer(OwnRandom):
         size, length = self.rb.get_buffer_size(), len(next_states)
         after = min(size, self.rb.get_stored_size() + length)
         slots = self.rng.integers(after, size=count)
-        # The episode's row that each slot will hold. A number beyond the episode's end means that the slot is not
+        # The number of the episode's row that each slot will hold; beyond the episode's end, the slot is not
         # overwritten.
         row = (slots - self.rb.get_next_index()) % size
         row += np.maximum(0, (length - 1 - row) // size) * size  # the newest of the rows that share a slot
@@ -281,7 +281,7 @@ class HindsightReplayBuffer(OwnRandom):
         return states
 
     def sample(self, batch_size: int, *args: Any, **options: Any) -> dict[str, np.ndarray]:
-        """Return `batch_size` stored transitions, drawn by the underlying buffer, which gets all arguments.
+        """Return `batch_size` stored transitions, drawn by the underlying buffer, which receives all arguments.
 
         Transitions of the pending episode are not included. Raises ValueError if nothing is stored.
         """

@@ -1,9 +1,9 @@
-"""Large Batch Experience Replay: draw a large batch, and keep the rows whose gradients are expected to be large.
+"""Large Batch Experience Replay: draw a large batch, and keep rows with large expected gradients.
 
 T. Lahire, M. Geist and E. Rachelson, "Large Batch Experience Replay", ICML 2022, arXiv:2110.01528. A batch of
 m * batch_size transitions is sampled uniformly, the learner computes a surrogate priority for each (an upper bound on
-its gradient's norm), and batch_size of them are drawn in proportion to it. The classes differ only in how they
-normalise the importance weights.
+its gradient's norm), and batch_size transitions are drawn in proportion to their priorities. The classes differ only in
+how they normalise the importance weights.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LaBER(OwnRandom):
         self.rng = np.random.default_rng(parse_seed(seed))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in ("batch_size", "eps"):  # these have their effect from the next call on, like idx and rng
+        if name not in ("batch_size", "eps"):  # these take effect from the next call on, like idx and rng
             check_option(self, name, frozenset({"m"}))
         super().__setattr__(name, value)
 
@@ -57,7 +57,8 @@ class LaBER(OwnRandom):
         TypeError
             If the priorities are None or not numbers.
         ValueError
-            If the number of rows is wrong, or these priorities allow no draw. The random state is then unchanged.
+            If the number of rows is wrong, or no row can be drawn with these priorities. The random state is then
+            unchanged.
         """
         mass, dtype = self._mass(priorities)
         columns = {name: self._column(name, value) for name, value in arrays.items()}
@@ -104,7 +105,7 @@ _PARAMETERS = """
     batch_size : int
         Number of rows that a call returns.
     m : float
-        A call takes m * batch_size rows, truncated to a whole number. Must be positive.
+        A call takes m * batch_size rows, truncated to an integer. Must be positive.
     eps : float
         Added to each priority, so that every row can be drawn. Must not be negative.
     seed : int, optional

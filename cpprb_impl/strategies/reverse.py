@@ -23,7 +23,7 @@ class ReverseReplayBuffer(ReplayBuffer):
     size, env_dict, default_dtype
         As for `ReplayBuffer`. Sampling is not random, so `seed` only affects the shuffling of `get_all_transitions`.
     stride : int
-        Number of transitions from one row of a sample to the next. At least 1; a float is truncated.
+        Distance in transitions between consecutive rows of a sample. At least 1; a float is truncated.
 
     Raises
     ------

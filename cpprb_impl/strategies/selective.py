@@ -1,4 +1,4 @@
-"""cpprb's old buffer of episodes that can be read and deleted one by one."""
+"""cpprb's legacy buffer, whose episodes can be read and deleted one by one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SelectiveReplayBuffer:
     """Buffer of whole episodes, with five fixed fields of float64: obs, act, rew, next_obs and done.
 
     There is room for `episode_len * Nepisodes` transitions, in any number of episodes. Nothing is overwritten: when the
-    buffer is full, `add` drops further transitions until `delete_episode` makes room.
+    buffer is full, `add` drops new transitions until `delete_episode` makes room.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class SelectiveReplayBuffer:
             "next_obs": obs,
             "done": {},
         }
-        self._read = RowReader(native_fields(fields, np.float64))  # of batches that do not fit
+        self._read = RowReader(native_fields(fields, np.float64))  # for batches that do not fit
         # This native ring, which never wraps, reads the other arguments and draws the samples.
         self._ring = ReplayBuffer(
             positive_integer("episode_len", episode_len) * positive_integer("Nepisodes", Nepisodes),
@@ -97,7 +97,7 @@ class SelectiveReplayBuffer:
         `done` is nonzero at the last transition of an episode, which may be anywhere in a batch. Transitions that do
         not fit into the buffer are dropped; if the buffer is already full, the result is `get_buffer_size()`.
 
-        Raises ValueError or TypeError naming the field that does not fit; the buffer is then unchanged.
+        Raises ValueError or TypeError naming the invalid field; the buffer is then unchanged.
         """
         row = {"obs": obs, "act": act, "rew": rew, "next_obs": next_obs, "done": done}
         first, count = self.get_stored_size(), _as_array("done", done).size
@@ -111,7 +111,7 @@ class SelectiveReplayBuffer:
         return first
 
     def reseed(self, seed: int | None = None) -> None:
-        """Start the random numbers anew, as a buffer made with this `seed` does; None for one from the system."""
+        """Restart the random numbers, as in a buffer created with this `seed`; None takes a seed from the system."""
         self._ring.reseed(seed)
 
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:

@@ -42,7 +42,7 @@ def train(
     Parameters
     ----------
     buffer
-        Any object with `add(**transition)` and `sample(batch_size)`. It is treated as prioritized if it has
+        Any object with `add(**transition)` and `sample(batch_size)`. It is treated as prioritized if it has a method
         `update_priorities` and its samples contain "indexes".
     env
         An environment with Gymnasium's interface (`step` returns 5 values, `reset` returns (obs, info)) or with Gym's
@@ -68,7 +68,7 @@ def train(
     rew_sum : callable, optional
         (sum so far, transition) -> sum. The sum is 0.0 at first. Default: adds "rew".
     episode_callback : callable, optional
-        (episode, index of its last step within the episode, sum of rewards), called after each finished episode.
+        (episode, index of the last step within the episode, sum of rewards), called after each finished episode.
     end_episode : callable, optional
         (buffer, last transition), called when an episode has ended or `max_steps` has cut it off. Default:
         `buffer.on_episode_end()` if it exists; for a `HindsightReplayBuffer`, with the last transition's "goal".
