@@ -1,4 +1,4 @@
-"""Replay buffers for Stable-Baselines3, for its argument `replay_buffer_class`. Needs the extra `cpprb-impl[sb3]`.
+"""Replay buffers for Stable-Baselines3's argument `replay_buffer_class`. Needs the extra `cpprb-impl[sb3]`.
 
 Each class has the constructor, methods and attributes of the buffer that it replaces. With
 `optimize_memory_usage=True`, observations and frames are stored once, and time limits are still handled.

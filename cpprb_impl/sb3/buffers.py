@@ -1,4 +1,4 @@
-"""Drop-in replacements for the four replay buffers of Stable-Baselines3, which keep their steps in ours."""
+"""Drop-in replacements for Stable-Baselines3's four replay buffers, which store their steps in our buffers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpprb_impl.layout.fields import integer, positive_integer
 from cpprb_impl.layout.stacks import StackAxis
 from cpprb_impl.sb3.loading import check_model
 
-# Named here, since a program may put our classes in place of these in Stable-Baselines3's modules.
+# Named here, since a program may replace these in Stable-Baselines3's modules with our classes.
 THEIRS, THEIRS_OF_PARTS = theirs.ReplayBuffer, theirs.DictReplayBuffer
 ALWAYS_EXACT = {"exact": "n-step and hindsight buffers always draw Stable-Baselines3's rows"}
 
@@ -32,37 +32,36 @@ def check_steps(name: str, value: Any) -> int:
 class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     """Steps of `n_envs` environments, stored in one of our buffers.
 
-    `observations`, `rewards` and the other arrays of Stable-Baselines3's buffers are views of its memory, so that
-    methods inherited from them work. An observation whose frames are stored once has no such view, only an object that
-    is read as `observations[steps, environments]`.
+    `observations`, `rewards` and the other arrays of Stable-Baselines3's buffers are views of our buffer's memory, so
+    that methods inherited from those buffers work. If an observation's frames are stored once, there is no such view,
+    only an object that is read as `observations[steps, environments]`.
 
     Parameters
     ----------
     buffer_size, observation_space, action_space, device, n_envs, handle_timeout_termination
         As for Stable-Baselines3's buffer.
     optimize_memory_usage : bool
-        Whether to store each observation once, although it is the next observation of the step before. The frames
-        of a stack are stored once each.
+        Whether to store an observation only once, although it is also the previous step's next observation. Each frame
+        of a stack is also stored only once.
     exact : bool
         Whether to draw the rows that Stable-Baselines3's own buffer would draw, with NumPy's global generator. A
-        training then has bit-identical results; with `optimize_memory_usage` too, they are those of a training without
-        it. Otherwise, the buffer has a generator of its own, whose seed is drawn
-        from NumPy's.
+        training run then has bit-identical results, and `optimize_memory_usage` does not change them. Otherwise, the
+        buffer has its own generator, whose seed is drawn from NumPy's.
     stack_axis : int, or dict from parts of the observation to int or None, optional
         With `optimize_memory_usage`, the axis of an observation along which frames are stacked, newest last; a colour
-        image may be several frames. Frames that a step has in common with the one before are stored once. By default,
-        it is found for unsigned bytes: the first axis of (C, H, W) and of four axes, and the last one of (H, W, C) with
-        four channels or more. None in a dict says that a part is no stack.
+        image may be several frames. Frames that consecutive steps have in common are stored once. By default, the axis
+        is inferred for unsigned bytes: the first axis of (C, H, W) and of four-dimensional observations, and the last
+        axis of (H, W, C) with four channels or more. In a dict, None marks a part that is not a stack.
     compress : "lz4", optional
         Whether to compress these frames, with `optimize_memory_usage`.
 
     Raises
     ------
     NotImplementedError
-        If a space is of another kind.
+        If a space is of an unsupported kind.
     TypeError, ValueError
         If a number is not positive, `stack_axis` is not an axis of the observation, or `stack_axis` or `compress` is
-        given where no frames are stored once.
+        given although no frames are stored once.
     """
 
     draws_exactly: ClassVar[bool] = False  # whatever `exact` is
@@ -109,7 +108,8 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         """Return uniformly drawn steps as tensors: `ReplayBufferSamples`, or `DictReplayBufferSamples`.
 
         With `env`, observations and rewards are normalized. If a method that Stable-Baselines3's `sample` calls is
-        overridden, it is called as there, and NumPy's generator draws the rows. Raises ValueError if no step is stored.
+        overridden, it is called in the same way, and NumPy's generator draws the rows. Raises ValueError if no step is
+        stored.
         """
         if self._own_draws:
             return self._tensors(self._ring.sample(batch_size), env)
@@ -122,7 +122,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         return self._tensors(self._ring.get(self._indexes(batch_inds)), env)
 
     def _indexes(self, steps: np.ndarray) -> np.ndarray:
-        """Return the rows of these steps (n,), each of an environment that NumPy's generator draws."""
+        """Return the row indexes of these steps (n,), for environments that NumPy's generator draws."""
         return steps * self.n_envs + np.random.randint(0, high=self.n_envs, size=(len(steps),))
 
     def _tensors(self, rows: Mapping[str, np.ndarray], env: VecNormalize | None) -> Any:
@@ -143,7 +143,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
 
 
 class DictReplayBuffer(ReplayBuffer, theirs.DictReplayBuffer):
-    """`ReplayBuffer` for observations that are dicts, under the name that Stable-Baselines3 gives to it."""
+    """`ReplayBuffer` for dict observations, under Stable-Baselines3's name."""
 
 
 class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
@@ -155,7 +155,7 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
     gamma : float
         Discount per step.
     *args, **options
-        As for `ReplayBuffer`, except `exact`: the rows drawn are always those of Stable-Baselines3's own buffer.
+        As for `ReplayBuffer`, except `exact`: the buffer always draws the rows that Stable-Baselines3's own would draw.
 
     Raises
     ------
@@ -186,8 +186,7 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
 class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):
     """`DictReplayBuffer` with hindsight goals (Andrychowicz et al. 2017), chosen by Stable-Baselines3.
 
-    The parameters are those of Stable-Baselines3's `HerReplayBuffer`, and the rows drawn are always those that it
-    draws.
+    The parameters are those of Stable-Baselines3's `HerReplayBuffer`, and this buffer always draws the same rows.
     """
 
     draws_exactly = True

@@ -1,4 +1,4 @@
-"""Refuse a loaded buffer that a model cannot fill, where it is loaded rather than later, in `learn`."""
+"""Reject a buffer that a model cannot fill when it is loaded, rather than later in `learn`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 
 def check_model(buffer: BaseBuffer) -> None:
-    """Raise ValueError if a model with other environments, which it cannot change any more, is loading this buffer.
+    """Raise ValueError if the model that is loading this buffer has different environments.
 
-    To be called while the buffer is unpickled: `load_replay_buffer` replaces the buffer of its model right after that.
-    It passes nothing of the model to a buffer, which is therefore looked up in the calling frames.
+    To be called while the buffer is being unpickled: `load_replay_buffer` replaces its model's buffer right afterwards.
+    It does not pass the model to the buffer, so the model is looked up in the calling frames.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "load_replay_buffer":
@@ -26,7 +26,7 @@ def check_model(buffer: BaseBuffer) -> None:
         return
     if model.n_envs != buffer.n_envs:
         raise ValueError(
-            f"n_envs of the loaded buffer must be that of the model, {model.n_envs}, got {buffer.n_envs}: make the "
+            f"n_envs of the loaded buffer must be that of the model, {model.n_envs}, got {buffer.n_envs}: create a "
             "model with as many environments as the one that saved the buffer"
         )
     for name in ("observation_space", "action_space"):
@@ -36,7 +36,7 @@ def check_model(buffer: BaseBuffer) -> None:
 
 
 def _fits(given: Any, wanted: Any) -> bool:
-    """Return whether a model for the space `wanted` can use values of the space `given`; bounds of a Box may differ."""
+    """Return whether a model for the space `wanted` can use values from the space `given`; Box bounds may differ."""
     if isinstance(given, spaces.Dict) and isinstance(wanted, spaces.Dict):
         return given.keys() == wanted.keys() and all(_fits(given[name], wanted[name]) for name in wanted)
     return given.shape == wanted.shape and bool(np.all(_choices(given) <= _choices(wanted)))

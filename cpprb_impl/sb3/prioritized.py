@@ -41,13 +41,13 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         As for `ReplayBuffer`, except `exact`. Observations may be dicts.
     alpha, eps, normalize, check_for_update
         As for `cpprb_impl.PrioritizedReplayBuffer`, but with the defaults of the paper's author: an `eps` of 0.01, and
-        weights that are divided by the largest of their batch. With a tiny `eps` and `normalize="buffer"`, a single TD
-        error of 0 makes the weights of all other steps tiny.
+        weights divided by the largest in their batch. With a tiny `eps` and `normalize="buffer"`, a single TD error of
+        0 makes the weights of all other steps tiny.
     beta : float
-        Exponent of the importance weights. `PrioritizedDQN` raises it linearly, to 1 at the end of a training.
+        Exponent of the importance weights. `PrioritizedDQN` raises it linearly, to 1 at the end of training.
     n_steps : int
-        The steps whose rewards are summed when a step is drawn, fewer where the episode or the stored steps end, as in
-        Stable-Baselines3's `NStepReplayBuffer`. "discounts" of a sample are then gamma^n for the n steps summed.
+        Number of steps whose rewards are summed when a step is drawn; fewer where the episode or the stored steps end,
+        as in Stable-Baselines3's `NStepReplayBuffer`. A sample's "discounts" are then gamma^n for the n steps summed.
     gamma : float
         Discount per step, with `n_steps` above 1.
 
@@ -58,7 +58,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     """
 
     _ring: PrioritizedRing
-    n_steps: int = 1  # of a file that was written before there was this option
+    n_steps: int = 1  # in files written before this option existed
     gamma: float = 0.99
     _fixed: ClassVar[Mapping[str, str]] = {
         **ReplayBuffer._fixed,
@@ -135,7 +135,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         if "_get_samples" in hooks and self.n_envs > 1:
             raise TypeError(
                 "_get_samples must not be overridden in a prioritized buffer of several environments, since it draws "
-                "the environment of each step itself: make the buffer with n_envs=1, or override sample instead"
+                "the environment of each step itself: create the buffer with n_envs=1, or override sample instead"
             )
         super()._choose_path(hooks)
 
@@ -162,17 +162,17 @@ class PrioritizedDQN(DQN):
         As for Stable-Baselines3's DQN, with `n_steps`. `replay_buffer_kwargs` may set the options of
         `PrioritizedReplayBuffer`. With `n_steps` in either place, the buffer discounts rewards by the model's `gamma`.
     double : bool
-        Whether the network that is trained chooses the action whose value the target network gives (van Hasselt et
-        al. 2016, "Deep reinforcement learning with double Q-learning").
+        Whether the online network chooses the action whose value the target network estimates (van Hasselt et al. 2016,
+        "Deep reinforcement learning with double Q-learning").
 
     Raises
     ------
     TypeError, ValueError
-        If `replay_buffer_class` is no `PrioritizedReplayBuffer`, or `n_steps` or, with it, `gamma` is not that of
-        `replay_buffer_kwargs`.
+        If `replay_buffer_class` is not a `PrioritizedReplayBuffer`, or `n_steps` or, with n-step returns, `gamma`
+        contradicts `replay_buffer_kwargs`.
     """
 
-    replay_buffer: Any  # a PrioritizedReplayBuffer once it is made
+    replay_buffer: Any  # a PrioritizedReplayBuffer once it has been created
     n_steps: int
     replay_buffer_kwargs: dict[str, Any]
 
@@ -202,17 +202,18 @@ class PrioritizedDQN(DQN):
                     f"{self.gamma}"
                 )
         self.replay_buffer_kwargs = options
-        self.n_steps = 1  # or Stable-Baselines3 would warn that it ignores the number
+        self.n_steps = 1  # otherwise, Stable-Baselines3 would warn that it ignores the number
         try:
             super()._setup_model()
         finally:
             self.n_steps, self.replay_buffer_kwargs = wanted, given  # what is saved with the model
 
     def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
-        """Load a saved buffer. If that fails, the model keeps the one in use.
+        """Load a saved buffer. If that fails, the model keeps its present buffer.
 
-        Raises TypeError if it is no `PrioritizedReplayBuffer`, ValueError if the model cannot add to it, or its
-        `n_steps` or, with n-step returns, its gamma is not that of the model. Its other options stay those of the file.
+        Raises TypeError if the loaded buffer is not a `PrioritizedReplayBuffer`, and ValueError if the model cannot add
+        to it, or its `n_steps` or, with n-step returns, its gamma differs from the model's. Its other options are those
+        in the file.
         """
         before = self.replay_buffer
         n_steps = getattr(before, "n_steps", self.replay_buffer_kwargs.get("n_steps", self.n_steps))
@@ -225,7 +226,7 @@ class PrioritizedDQN(DQN):
 
     def _check_loaded(self, buffer: Any, n_steps: int) -> None:
         if not isinstance(buffer, PrioritizedReplayBuffer):
-            raise TypeError(f"path must be of a file with a PrioritizedReplayBuffer, got a {type(buffer).__name__}")
+            raise TypeError(f"path must be a file with a PrioritizedReplayBuffer, got a {type(buffer).__name__}")
         if buffer.n_steps != n_steps:
             raise ValueError(f"n_steps of the loaded buffer must be that of the model, {n_steps}, got {buffer.n_steps}")
         if buffer.n_steps > 1 and buffer.gamma != self.gamma:
@@ -235,7 +236,7 @@ class PrioritizedDQN(DQN):
         """Take gradient steps on the Huber loss of each sample times its importance weight."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
-        remaining = max(self._current_progress_remaining, 0)  # the last steps may be more than were asked for
+        remaining = max(self._current_progress_remaining, 0)  # training may end with more steps than were requested
         self.replay_buffer.beta = 1 - (1 - self.replay_buffer.first_beta) * remaining
         losses, weights = [], []
         for _ in range(gradient_steps):
