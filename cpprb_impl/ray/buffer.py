@@ -1,4 +1,4 @@
-"""The buffer that a training uses, on any host of a Ray cluster."""
+"""The buffer that a training program uses on any host of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class PrioritizedReplayBuffer:
     """`cpprb_impl.PrioritizedReplayBuffer` over the hosts of a Ray cluster.
 
     Each data host holds a shard. Pass the buffer to tasks and actors as an argument: explorers call `add`, and
-    learners `sample` and `update_priorities`, which mean what they mean on one host. A process uses its buffer from
-    one thread. A transition that is added without a priority gets the largest one of its shard.
+    learners `sample` and `update_priorities`, which mean what they mean on one host. A process must use its buffer from
+    only one thread. A transition added without a priority gets the largest priority in its shard.
 
-    The shards end when the process that made the buffer calls `close` or ends, or when no process has the buffer any
-    more. Without `close`, their memory is released some 20 s later.
+    The shards end when the process that created the buffer calls `close` or exits, or when no process holds the buffer
+    any more. Without `close`, their memory is released some 20 s later.
 
     Parameters
     ----------
@@ -58,17 +58,19 @@ class PrioritizedReplayBuffer:
     hosts : sequence of str, optional
         Addresses of the nodes that hold data; by default, all nodes that are alive.
     prefetch : int
-        Batches that a learner requests ahead: they were drawn before its newest priorities took effect.
+        Number of batches that a learner requests ahead: they are drawn before its newest priorities take effect.
     deadline : float
-        Seconds after which a learner goes on without a shard that does not answer, and an explorer looks for another.
+        Seconds after which a learner goes on without a shard that does not answer, and an explorer looks for a
+        different one.
     when_lost : {"elsewhere", "wait"}
-        Whether an explorer without a shard on its host sends rows to another host, or waits, if its shard is lost.
+        Whether an explorer without a shard on its own host, when its remote shard is lost, sends rows to a different
+        host or waits.
     encrypt : bool
         Whether messages are encrypted (CurveZMQ). Without encryption, all rows and the password that gives access to
         them can be read on the network, and a warning says so.
     compress : bool
-        Whether rows that are sent are compressed (LZ4) on each link whose user then waits for less: both ways are
-        measured now and then.
+        Whether rows may be compressed (LZ4) on the network: each link does so if its user then waits less, which is
+        measured from time to time.
 
     Raises
     ------
@@ -132,7 +134,7 @@ class PrioritizedReplayBuffer:
         with closing(OneHost._of(replace(self._layout, size=1))) as trial:  # raises here what each shard would raise
             wire.columns_of(trial.get_all_transitions())
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        # If it is killed, it is started again on this host, and so are the shards, with their rows.
+        # If killed, the directory is restarted on this host, and so are the shards, with their rows.
         keep = {"num_cpus": 0, "scheduling_strategy": here, "max_restarts": -1, "max_task_retries": -1}
         start = ray.remote(Directory).options(**keep).remote
         self._directory = cast("Any", start(secrets.token_hex(8), hosts, self._layout, self._keys))
@@ -167,8 +169,8 @@ class PrioritizedReplayBuffer:
     def _check_usable(self) -> None:
         if self._is_closed:
             raise RuntimeError("the buffer is closed")
-        if os.getpid() != self._process:  # Ray's connections and ZeroMQ's are the parent's
-            raise RuntimeError("a forked child cannot use the buffer: pass it to a task or an actor of Ray instead")
+        if os.getpid() != self._process:  # Ray's and ZeroMQ's connections belong to the parent
+            raise RuntimeError("a forked child cannot use the buffer: pass it to a Ray task or actor instead")
 
     def _known(self) -> Finder:
         if self._finder is None:
@@ -211,11 +213,11 @@ class PrioritizedReplayBuffer:
         address = self._shard_here()
         try:
             return LocalExplorer(address) if address else None
-        except FileNotFoundError:  # the shard was lost, and perhaps it returns
+        except FileNotFoundError:  # the shard was lost, but may return
             return None
 
     def _stays(self, explorer: LocalExplorer) -> bool:
-        """Return whether its shard exists, or may come back with its rows."""
+        """Return whether the explorer's shard exists, or may come back with its rows."""
         if explorer.is_closed:
             return False
         if explorer.gone_for() is None:
@@ -236,16 +238,17 @@ class PrioritizedReplayBuffer:
         """Add one step or many, as `MPPrioritizedReplayBuffer.add` does.
 
         On a host with a shard, the steps are stored when the call returns. Elsewhere they are sent in batches, of 100
-        rows or, while the shard is busy, of up to 1,024. The last rows wait for the next call until a batch is full:
-        `flush` sends them, and waits until all are acknowledged.
+        rows or, while the shard is busy, of up to 1,024. The last rows wait until further calls fill a batch: `flush`
+        sends them, and waits until all are acknowledged.
 
-        Look the method up for each call: one that was kept raises ValueError if the shard was lost for some seconds.
+        Look the method up for each call: a stored bound method raises ValueError if the shard was lost for some
+        seconds.
         """
         explorer = self._explorer
         explorer.add(**steps)
         overridden = type(self).add is not PrioritizedReplayBuffer.add
         if isinstance(explorer, LocalExplorer) and not overridden and explorer.gone_for() is None:
-            # From now on the shared buffer's own method is called, until its memory loses its name.
+            # From now on, the shared buffer's own method is called, until its segment loses its name.
             vars(self)["add"] = explorer.add
             explorer.watch(self._add_slowly)
 
@@ -256,7 +259,7 @@ class PrioritizedReplayBuffer:
         """End the episode of this process: see `MPPrioritizedReplayBuffer`."""
         self._explorer.on_episode_end()
         if isinstance(self._explorer_, RemoteExplorer) and self._shard_here() is not None:
-            # This host's shard was lost and is back. Within an episode, pending n-step windows would be lost.
+            # This host's shard was lost and is back. Switching within an episode would lose pending n-step windows.
             self._explorer_.flush()
             self._forget_explorer()
 
@@ -264,7 +267,7 @@ class PrioritizedReplayBuffer:
         """Send the staged rows of this process, and wait until each is acknowledged.
 
         If a shard on another host is lost, the rows that it had not acknowledged, at most 8 batches, are not sent
-        again: they may be stored or lost, and a warning states how many.
+        again: they may be stored or lost, and a warning states their number.
 
         Raises
         ------
@@ -279,30 +282,30 @@ class PrioritizedReplayBuffer:
         """Return transitions drawn by priority from all shards.
 
         The result is a dict of arrays (batch_size, *shape), with "weights", float32, and "indexes", int64, both
-        (batch_size,). Weights are those of one buffer with all transitions, normalised as `normalize` says.
+        (batch_size,). Weights are as for one buffer with all transitions, normalised as `normalize` specifies.
 
         Raises
         ------
         ValueError
-            If `batch_size` is negative or its rows have more than 1 GiB, `beta` is negative or not finite, or all
-            shards that answer are empty.
+            If `batch_size` is negative or its rows exceed 1 GiB, `beta` is negative or not finite, or all shards that
+            answer are empty.
         ShardsLost
             If no shard answers within the deadline.
         """
         return self._learner.sample(batch_size, beta)
 
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
-        """Set the raw priorities of sampled transitions. Those that were overwritten or lost are skipped.
+        """Set the raw priorities of sampled transitions, skipping any that were overwritten or lost.
 
         Raises what `cpprb_impl.PrioritizedReplayBuffer.update_priorities` raises for a bad argument.
         """
         self._learner.update_priorities(indexes, priorities)
 
     def reseed(self, seed: None = None) -> None:
-        """Start this learner's random numbers anew, with a seed from the operating system.
+        """Restart this learner's random numbers, with a seed from the operating system.
 
-        Raises ValueError if `seed` is not None: each shard draws with a generator of its own, so that no seed would
-        make batches reproducible. Copies in other processes never share random numbers.
+        Raises ValueError if `seed` is not None: each shard has its own generator, so no seed would make batches
+        reproducible. Copies in other processes never share random numbers.
         """
         self._learner.reseed(seed)
 
@@ -315,19 +318,20 @@ class PrioritizedReplayBuffer:
         return self._learner.lost
 
     def save_transitions(self, folder: str | Path) -> None:
-        """Write the transitions of all shards, with their priorities, into a new folder, a file for each shard.
+        """Write the transitions of all shards, with their priorities, to a new folder, one file per shard.
 
-        The files are named shard-0-of-3.npz and so on. They are those of
-        `MPPrioritizedReplayBuffer.save_transitions`, and can be loaded by it, too. Explorers should pause meanwhile,
-        and call `flush` before. Their pending n-step transitions are not written, nor, with `autoreset`, which of their
-        environments are about to reset: after loading, they must begin with environments that were reset.
+        The files are named shard-0-of-3.npz and so on. Their format is that of
+        `MPPrioritizedReplayBuffer.save_transitions`, so an `MPPrioritizedReplayBuffer` can load them as well. Explorers
+        should call `flush` first and pause meanwhile. The files contain neither their pending n-step transitions nor,
+        with `autoreset`, which of their environments are about to reset: after loading, explorers must begin with
+        environments that have just been reset.
 
         Raises
         ------
         FileExistsError
             If the folder exists.
         RuntimeError
-            If transitions are added all the time.
+            If transitions keep being added.
         OSError
             If a file cannot be written; ConnectionError if a host has no shard, or a shard is lost meanwhile. The
             folder is then incomplete.
@@ -335,25 +339,25 @@ class PrioritizedReplayBuffer:
         saving.save(self._shards(), Path(folder))
 
     def load_transitions(self, folder: str | Path) -> None:
-        """Append the transitions that `save_transitions` wrote, which may have been done on another number of hosts.
+        """Append the transitions that `save_transitions` wrote, possibly on a different number of hosts.
 
-        On another number, each file is divided equally over all shards. No other process may use the buffer meanwhile,
-        and if a file cannot be loaded, those before it have been.
+        If the number differs, each file is divided equally among all shards. No other process may use the buffer
+        meanwhile. If a file cannot be loaded, those before it have already been appended.
 
         Raises
         ------
         FileNotFoundError
-            If the folder has no files of shards, or one of them is missing. Nothing is loaded then.
+            If the folder contains no shard files, or one is missing. Nothing is loaded then.
         ValueError
             If a file has a wrong name: nothing is loaded then. If a file was truncated or changed, or comes from a
-            buffer with other fields or another `Nstep`.
+            buffer with different fields or a different `Nstep`.
         ConnectionError
             If a host has no shard, or a shard is lost meanwhile.
         """
         saving.load(self._shards(), Path(folder))
 
     def _shards(self) -> list[Any]:
-        """Return the handles of all shards. Raises ConnectionError if a living host gets none in time."""
+        """Return the handles of all shards. Raises ConnectionError if a living host has no shard in time."""
         self._check_usable()
         with saving.as_raised(), asking():
             return cast("list[Any]", ray.get(self._directory.get_shards.remote()))
@@ -361,9 +365,9 @@ class PrioritizedReplayBuffer:
     def close(self) -> None:
         """Close this process's connections.
 
-        The process that made the buffer also ends all shards: afterwards, its methods raise RuntimeError, and those of
-        copies in other processes ConnectionError. A buffer may be closed again, and after Ray was shut down. In a
-        forked child, this does nothing.
+        In the process that created the buffer, this also ends all shards: the buffer's methods then raise RuntimeError,
+        and those of copies in other processes ConnectionError. A buffer may be closed repeatedly, even after Ray has
+        been shut down. In a forked child, this does nothing.
         """
         if os.getpid() != self._process:
             return
@@ -376,7 +380,7 @@ class PrioritizedReplayBuffer:
             self._end_shards()
 
     def _end_shards(self) -> None:
-        # If Ray was shut down, they have ended. Ray raises a bare Exception for an actor of an earlier cluster.
+        # If Ray was shut down, the shards have ended. Ray raises a bare Exception for an actor of an earlier cluster.
         if ray.is_initialized():
             with suppress(Exception):
                 ray.get(self._directory.close.remote(), timeout=CLOSE_SECONDS)

@@ -1,8 +1,8 @@
-"""The directory of a buffer over several hosts: an actor of Ray that starts the shards and knows where they are.
+"""The directory of a buffer over several hosts: a Ray actor that starts the shards and knows where they are.
 
-A shard that dies is started again, with its rows. If its host is lost, it is started again once the host is back, empty
-and with another number. Ray ends the shards with the directory, and starts the directory again, which starts the shards
-again. It runs on the host of the process that made the buffer, so that it is lost with no other host.
+A shard that dies is restarted with its rows. If its host is lost, the shard is restarted once the host is back, empty
+and with a new number. If the directory dies, Ray ends the shards and restarts the directory, which restarts the shards.
+The directory runs on the host of the process that created the buffer, so losing any other host does not affect it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from cpprb_impl.layout.layout import Layout
 
 log = logging.getLogger("cpprb_impl.hosts")
 
-LOOK_SECONDS = 0.2  # between two looks at the nodes of the cluster, and before a shard is started again
+LOOK_SECONDS = 0.2  # between checks of the cluster's nodes, and before a shard is restarted
 LONGEST_PAUSE = 10.0  # between attempts to start a shard that cannot start
-RETURN_SECONDS = 10.0  # for a lost shard to return, before it is missed
+RETURN_SECONDS = 10.0  # for a lost shard to return before an error is raised
 NUMBERS = 1 << 15  # of shards
 
 
@@ -36,20 +36,20 @@ class ClosedBufferError(Exception):
 
 
 class Directory:
-    """Starts one shard on each of the hosts, and again whenever it is lost. An asynchronous actor."""
+    """Starts one shard on each host, and restarts it whenever it is lost. An asynchronous actor."""
 
     def __init__(self, buffer: str, hosts: Sequence[str], layout: Layout, keys: Keys) -> None:
         self._buffer, self._layout, self._keys = buffer, layout, keys
         self._addresses: dict[str, Address] = {}  # by host
         self._shards: dict[str, Any] = {}
-        self._numbers: set[int] = set()  # that were given to shards
+        self._numbers: set[int] = set()  # assigned to shards
         self._failed = ""
         self._closed = False
         self._hosts, self._complete = list(hosts), asyncio.Event()
         self._tasks = [asyncio.ensure_future(self._keep(host)) for host in hosts]
 
     async def start(self) -> None:
-        """Return once every host has a shard. Raises RuntimeError if one could not start."""
+        """Return once every host has a shard. Raises RuntimeError if a shard could not start."""
         await self._complete.wait()
         if self._failed:
             raise RuntimeError(self._failed)
@@ -60,9 +60,10 @@ class Directory:
         return list(self._addresses.values())
 
     async def get_shards(self) -> list[Any]:
-        """Return the handles of all shards, once every host that Ray takes for alive has one.
+        """Return the handles of all shards, once every host that Ray considers alive has a shard.
 
-        Raises ConnectionError if one has none after `RETURN_SECONDS`, and ClosedBufferError once the buffer is closed.
+        Raises ConnectionError if a host has no shard after `RETURN_SECONDS`, and ClosedBufferError once the buffer is
+        closed.
         """
         end = time.monotonic() + RETURN_SECONDS
         while True:
@@ -76,7 +77,7 @@ class Directory:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _check_open(self) -> None:
-        # Ray ends this actor some time after the buffer was closed: until then, it must not seem to have no shards.
+        # Ray ends this actor some time after the buffer was closed: until then, it must not appear to have no shards.
         if self._closed:
             raise ClosedBufferError
 
@@ -122,7 +123,7 @@ class Directory:
         await shard.wait.remote()
 
     def _new_number(self) -> int:
-        """Return a number that no shard has had lately. A directory that was started again draws other ones, too."""
+        """Return a random number that no shard has used recently; a restarted directory draws new numbers."""
         if len(self._numbers) > NUMBERS // 2:
             self._numbers = {address.number for address in self._addresses.values()}
         while (number := secrets.randbelow(NUMBERS)) in self._numbers:
@@ -137,12 +138,12 @@ async def _end(reference: Any) -> None:
 
 
 def _reason(error: RayError) -> str:
-    """Return the last line of what an actor raised in its constructor, of which Ray keeps the text alone."""
+    """Return the last line of an exception from an actor's constructor, of which Ray keeps only the text."""
     text = str(error).strip()
     return text.splitlines()[-1] if getattr(error, "actor_init_failed", False) else text
 
 
 def nodes() -> dict[str, str]:
-    """Return Ray's name of each living node by its address."""
+    """Return the Ray node IDs of living nodes, by address."""
     known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     return {node["NodeManagerAddress"]: node["NodeID"] for node in known if node["Alive"]}

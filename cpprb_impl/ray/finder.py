@@ -13,7 +13,7 @@ from ray.exceptions import ActorDiedError, RayError
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.ray.directory import ClosedBufferError
 
-FIND_SECONDS = 0.5  # between two questions to the directory
+FIND_SECONDS = 0.5  # between two requests to the directory
 FIRST_SECONDS = 60.0  # for the first answer
 
 
@@ -25,15 +25,15 @@ def check_ray() -> None:
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """Raise ConnectionError for a directory that has ended for good, rather than what Ray raises."""
+    """Convert what Ray raises for a directory that has ended for good to ConnectionError."""
     check_ray()
     try:
         yield
     except (ActorDiedError, ClosedBufferError):
-        raise ConnectionError("the process that made the buffer has closed it, or has ended") from None
+        raise ConnectionError("the process that created the buffer has closed it or exited") from None
     except Exception as error:
-        if type(error) is Exception:  # as Ray raises it for an actor of a cluster that was shut down
-            raise ConnectionError("the cluster of the buffer was shut down") from None
+        if type(error) is Exception:  # raised by Ray for an actor of a cluster that was shut down
+            raise ConnectionError("the buffer's cluster was shut down") from None
         raise
 
 
@@ -48,7 +48,7 @@ class Finder:
         self._due = time.monotonic() + FIND_SECONDS
 
     def __call__(self) -> Sequence[Address]:
-        """Return the addresses that are known now, and ask again now and then.
+        """Return the addresses known now, and ask the directory again from time to time.
 
         Raises ConnectionError if the buffer was closed.
         """
@@ -68,6 +68,6 @@ class Finder:
             self._known = ray.get(self._asked)
         except (ActorDiedError, ClosedBufferError):
             raise
-        except RayError:  # the directory will be started again: until then, go on with the shards that are known
+        except RayError:  # the directory will be restarted: until then, go on with the known shards
             pass
         self._asked, self._due = None, time.monotonic() + FIND_SECONDS

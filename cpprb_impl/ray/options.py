@@ -27,16 +27,16 @@ def parse_deadline(value: Any) -> float:
 
 
 def parse_flag(name: str, value: Any) -> bool:
-    """Return a bool. Nothing else is taken for one: a str such as "no" would be true."""
+    """Return a bool. Other types are rejected: a str such as "no" would be true."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be a bool, got {value!r}")
     return value
 
 
 def parse_hosts(hosts: Sequence[str] | None) -> list[str]:
-    """Return the addresses of the nodes that hold data, each once; of all nodes if None.
+    """Return the addresses of the nodes that hold data, without duplicates; those of all nodes if `hosts` is None.
 
-    Raises RuntimeError for one that is not a node of the cluster.
+    Raises RuntimeError for an address that is not a node of the cluster.
     """
     if isinstance(hosts, str) or not isinstance(hosts, Iterable | None):
         raise TypeError(f"hosts must be a sequence of addresses, got {hosts!r}")

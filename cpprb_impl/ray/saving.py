@@ -1,4 +1,4 @@
-"""Saving all shards of a buffer, a file for each, and loading the files into the shards of another one."""
+"""Saving a buffer's shards, one file per shard, and loading the files into the shards of a different buffer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from cpprb_impl.hosts.shard import PIECE_BYTES
 
-AHEAD = 4  # pieces of a file that are on their way at the same time
+AHEAD = 4  # pieces of a file in flight at the same time
 NAME = re.compile(r"shard-[0-9]+-of-([0-9]{1,5})\.npz")
 
 
@@ -28,7 +28,7 @@ def save(shards: Sequence[Any], folder: Path) -> None:
 
 
 def load(shards: Sequence[Any], folder: Path) -> None:
-    """Append the files to the shards: one to each or, on another number of shards, an equal part of each to each.
+    """Append the files to the shards: one file to each shard or, if their numbers differ, an equal part of every file.
 
     Raises what `PrioritizedReplayBuffer.load_transitions` raises.
     """
@@ -38,18 +38,18 @@ def load(shards: Sequence[Any], folder: Path) -> None:
         for part, shard in enumerate([shards[number]] if same else shards):
             with as_raised(), _naming(file):
                 _send(file, shard)
-                # Parts differ by one row: another shard gets the larger ones of each file.
+                # Parts may differ by one row: rotate the shards, so that each file's larger parts go to different ones.
                 ray.get(shard.load.remote(0 if same else (part + number) % len(shards), 1 if same else len(shards)))
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of a folder, in order. Raises FileNotFoundError or ValueError unless all are there, and only."""
+    """Return a folder's shard files, in order. Raises FileNotFoundError or ValueError if any is missing or extra."""
     found = [file.name for file in folder.glob("shard-*.npz")]
     if not found:
-        raise FileNotFoundError(f"{folder} has no files of shards")
+        raise FileNotFoundError(f"{folder} contains no shard files")
     counts = {int(match[1]) for name in found if (match := NAME.fullmatch(name))}
     if len(counts) > 1:
-        raise ValueError(f"{folder} must have the files of one buffer, got {', '.join(sorted(found))}")
+        raise ValueError(f"{folder} must hold the files of one buffer, got {', '.join(sorted(found))}")
     expected = [f"shard-{number}-of-{count}.npz" for count in counts for number in range(count)]
     for name in found:
         if name not in expected:
@@ -62,7 +62,7 @@ def _files(folder: Path) -> list[Path]:
 
 @contextmanager
 def _naming(file: Path) -> Iterator[None]:
-    """Name the file in what a shard raises because of its contents: the shard knows only the contents."""
+    """Add the file's name to errors that a shard raises about its contents: the shard sees only the contents."""
     try:
         yield
     except RayTaskError as error:
@@ -85,7 +85,7 @@ def _send(file: Path, shard: Any) -> None:
 
 @contextmanager
 def as_raised() -> Iterator[None]:
-    """Raise what a shard raised, rather than what Ray makes of it; ConnectionError if the shard was lost."""
+    """Raise a shard's original exception instead of Ray's wrapper, or ConnectionError if the shard was lost."""
     try:
         yield
     except RayTaskError as error:

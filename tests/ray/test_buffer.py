@@ -326,7 +326,7 @@ def test_a_saved_buffer_can_be_loaded(buffer, tmp_path):
     buffer.save_transitions(tmp_path / "saved")
     with pytest.raises(FileExistsError):
         buffer.save_transitions(tmp_path / "saved")
-    with pytest.raises(FileNotFoundError, match="has no files of shards"):
+    with pytest.raises(FileNotFoundError, match="contains no shard files"):
         buffer.load_transitions(tmp_path)
     loaded = PrioritizedReplayBuffer(20_000, FIELDS)
     try:
@@ -351,7 +351,7 @@ def test_a_saved_buffer_can_be_loaded(buffer, tmp_path):
         (["0-of-1", "1-of-1"], ValueError, "shard-1-of-1.npz: the name must be shard-I-of-N.npz"),
         (["0-of-1", "00-of-1"], ValueError, "shard-00-of-1.npz: the name must be shard-I-of-N.npz"),
         (["0-of-0"], ValueError, "shard-0-of-0.npz: the name must be shard-I-of-N.npz"),
-        (["0-of-1", "1-of-2"], ValueError, "must have the files of one buffer, got shard-0-of-1.npz, shard-1-of-2.npz"),
+        (["0-of-1", "1-of-2"], ValueError, "must hold the files of one buffer, got shard-0-of-1.npz, shard-1-of-2.npz"),
     ],
 )
 def test_nothing_is_loaded_if_a_file_is_missing_or_has_another_name(names, error, message, of_ten, tmp_path):
@@ -475,7 +475,7 @@ def test_a_closed_buffer_refuses_calls():
     for call in CALLS.values():
         with pytest.raises(RuntimeError, match="the buffer is closed"):
             call(buffer)
-        with pytest.raises(ConnectionError, match="the process that made the buffer has closed it"):
+        with pytest.raises(ConnectionError, match="the process that created the buffer has closed it"):
             call(new)
     for name in ("sample", "add"):
         assert "has closed it" in first_error(used, CALLS[name])
@@ -490,7 +490,7 @@ def test_a_closed_buffer_refuses_calls_while_its_directory_ends(monkeypatch):
         patch.setattr(ray, "kill", lambda actor: None)  # Ray may take some time for it
         buffer.close()
     for call in CALLS.values():
-        with pytest.raises(ConnectionError, match="the process that made the buffer has closed it"):
+        with pytest.raises(ConnectionError, match="the process that created the buffer has closed it"):
             call(new)
     assert "has closed it" in first_error(used, CALLS["add"])
     used.close()
@@ -512,7 +512,7 @@ def test_a_buffer_of_an_earlier_cluster_refuses_calls():
     end = "ray.shutdown(); ray.init(num_cpus=1, include_dashboard=False, configure_logging=False); buffer.sample(1)"
     command = [sys.executable, "-c", DRIVER, ray.get_runtime_context().gcs_address, end]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert "ConnectionError: the cluster of the buffer was shut down" in done.stderr
+    assert "ConnectionError: the buffer's cluster was shut down" in done.stderr
 
 
 @pytest.mark.parametrize("then", [[], ["ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)"]])
