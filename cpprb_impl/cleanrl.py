@@ -33,35 +33,35 @@ class ReplayBuffer(StepBuffer):
     buffer_size : int
         Capacity in steps of all environments together.
     observation_space : Box, Discrete, MultiDiscrete, MultiBinary, or Dict of these
-        Of Gymnasium or Gym.
+        From Gymnasium or Gym.
     action_space : Box, Discrete, MultiDiscrete or MultiBinary
     device : str or torch.device
         Where samples are; "auto" is the GPU if there is one. Steps are stored in main memory.
     n_envs : int
     optimize_memory_usage : bool
-        Whether to store each observation once, although it is the next observation of the step before. The frames
-        of a stack are stored once each. Next observations are always those that were added, and time limits may be
+        Whether to store an observation only once, although it is also the previous step's next observation. Each frame
+        of a stack is also stored only once. Next observations are always those that were added, and time limits may be
         handled as well.
     handle_timeout_termination : bool
         Whether a step whose info has a true "TimeLimit.truncated" is sampled as not done.
     exact : bool
         Whether to draw the rows that CleanRL's own buffer would draw, with NumPy's global generator. Otherwise, the
-        buffer has a generator of its own, whose seed is drawn from NumPy's.
+        buffer has its own generator, whose seed is drawn from NumPy's.
     stack_axis : int, or dict from parts of the observation to int or None, optional
         With `optimize_memory_usage`, the axis of an observation along which frames are stacked, newest last; a colour
-        image may be several frames. Frames that a step has in common with the one before are stored once. By default,
-        it is found for unsigned bytes: the first axis of (C, H, W) and of four axes, and the last one of (H, W, C) with
-        four channels or more. None in a dict says that a part is no stack.
+        image may be several frames. Frames that consecutive steps have in common are stored once. By default, the axis
+        is inferred for unsigned bytes: the first axis of (C, H, W) and of four-dimensional observations, and the last
+        axis of (H, W, C) with four channels or more. In a dict, None marks a part that is not a stack.
     compress : "lz4", optional
         Whether to compress these frames, with `optimize_memory_usage`.
 
     Raises
     ------
     NotImplementedError
-        If a space is of another kind.
+        If a space is of an unsupported kind.
     TypeError, ValueError
         If a number is not positive, `stack_axis` is not an axis of the observation, or `stack_axis` or `compress` is
-        given where no frames are stored once.
+        given although no frames are stored once.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ReplayBuffer(StepBuffer):
     def sample(self, batch_size: int) -> ReplayBufferSamples:
         """Return uniformly drawn steps, with replacement.
 
-        If `_get_samples` or `to_torch` is overridden, it is called as by CleanRL's buffer, and NumPy's generator draws
+        If `_get_samples` or `to_torch` is overridden, it is called as in CleanRL's buffer, and NumPy's generator draws
         the steps. Raises ValueError if no step is stored.
         """
         if self._own_draws or self._ring.get_stored_size() == 0:
@@ -118,7 +118,7 @@ class ReplayBuffer(StepBuffer):
         return self._get_samples(drawn)
 
     def _get_samples(self, batch_inds: np.ndarray, env: None = None) -> ReplayBufferSamples:
-        """Return the steps `batch_inds` (n,), each of an environment that NumPy's generator draws. `env` is ignored."""
+        """Return the steps `batch_inds` (n,), for environments that NumPy's generator draws. `env` is ignored."""
         environments = np.random.randint(0, self.n_envs, size=len(batch_inds))
         return self._samples(self._ring.get(batch_inds * self.n_envs + environments))
 
@@ -147,5 +147,5 @@ def _device(name: torch.device | str) -> torch.device:
     import torch
 
     device = torch.device("cuda" if name == "auto" else name)
-    # As in CleanRL, the CPU replaces a GPU that is not there.
+    # As in CleanRL, fall back to the CPU if there is no GPU.
     return device if device.type != "cuda" or torch.cuda.is_available() else torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Modules under the names that pickles of version 0.1 have for them."""
+"""Modules under the names that version 0.1's pickles use for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MovedModules:
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return how to import `name`, if it is a former one of a module."""
+        """Return a spec for importing `name`, if it is a module's former name."""
         package, _, former = name.rpartition(".")
         return ModuleSpec(name, cast("Any", self)) if package == "cpprb_impl" and former in MOVED else None
 
@@ -46,7 +46,7 @@ class MovedModules:
         """Return None: an ordinary module, which `exec_module` replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Import the module under its present name, and return it for its former one."""
+        """Import the module under its present name, and register it under its former name."""
         package, _, former = module.__name__.rpartition(".")
         # The import statement returns the entry of sys.modules once this has run.
         sys.modules[module.__name__] = importlib.import_module(f"{package}.{MOVED[former]}")

@@ -1,4 +1,4 @@
-"""Samples as PyTorch tensors, on the CPU or copied to another device.
+"""Samples as PyTorch tensors, on the CPU or copied to a different device.
 
 Needs PyTorch, which the extra `torch` installs.
 """
@@ -15,11 +15,11 @@ import torch
 from cpprb_impl.layout.fields import integer
 
 INDEXES = "indexes"
-SLOTS = 2  # one that is being copied, and one that is being filled
+SLOTS = 2  # one being copied, and one being filled
 
 
 class Buffer(Protocol):
-    """What a sampler needs of a buffer; all classes of this package have it but those whose `sample` lacks `out`."""
+    """What a sampler requires of a buffer: all classes of this package have it, unless their `sample` lacks `out`."""
 
     def sample(self, batch_size: int, **options: Any) -> dict[str, np.ndarray]:
         """Return a sample as arrays, or in the arrays and tensors of the dict `out`."""
@@ -30,14 +30,14 @@ class TensorSampler:
 
     For the CPU, tensors share the memory of the sample's arrays. For another device, the buffer writes a sample into
     pinned memory, and the copy to the device is queued on the current stream (CUDA C++ Best Practices Guide, section
-    "Asynchronous and Overlapping Transfers with Computation"): `sample` does not wait for it, and work queued later on
-    this stream comes after it. There are two sets of pinned memory for each batch size, so one sample can be drawn
-    while the one before is being copied.
+    "Asynchronous and Overlapping Transfers with Computation"): `sample` does not wait for the copy, and work queued
+    later on this stream runs after it. There are two sets of pinned memory for each batch size, so a sample can be
+    drawn while the previous one is being copied.
 
     Parameters
     ----------
     buffer : ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer or MPPrioritizedReplayBuffer
-        Or another one whose `sample` takes `out`. Any number of samplers may draw from it.
+        Or any other buffer whose `sample` takes `out`. Any number of samplers may draw from the same buffer.
     device : torch.device or str, default="cpu"
 
     Raises
@@ -68,7 +68,7 @@ class TensorSampler:
     def sample(self, batch_size: int, **options: Any) -> dict[str, torch.Tensor]:
         """Return a sample: for each field, a tensor (batch_size, *shape) on the device.
 
-        `options` are those of the buffer's `sample`, such as `beta`, except `out`. The tensors are the caller's: no
+        `options` are those of the buffer's `sample`, such as `beta`, except `out`. The tensors belong to the caller: no
         later sample writes to them. "indexes" stays on the CPU, where `update_priorities` needs it.
 
         Raises TypeError for `out` and for fields of Python objects, and what the buffer's `sample` raises.
@@ -85,7 +85,7 @@ class TensorSampler:
 
 
 class _Slot:
-    """Pinned memory for a sample, like the given one."""
+    """Pinned memory for samples with the given sample's shapes and dtypes."""
 
     def __init__(self, like: Mapping[str, torch.Tensor]) -> None:
         self._columns = {name: pinned(column) for name, column in like.items() if name != INDEXES}
@@ -97,7 +97,7 @@ class _Slot:
     ) -> dict[str, torch.Tensor]:
         if self._copied is not None:
             self._copied.synchronize()
-        # Not in the slot, since the caller may use the indexes long after the slot has another sample.
+        # Not in the slot, since the caller may use the indexes long after the slot has been refilled.
         indexes = {} if self._indexes is None else {INDEXES: torch.empty_like(self._indexes)}
         buffer.sample(batch_size, **options, out=self._columns | indexes)
         copies, self._copied = start_copies(self._columns, device)
@@ -105,14 +105,14 @@ class _Slot:
 
 
 def pinned(like: torch.Tensor) -> torch.Tensor:
-    """Return pinned memory for a tensor like this one: only from there can a device copy while the program goes on."""
+    """Return pinned memory for a tensor like this one: only copies from pinned memory are asynchronous."""
     return torch.empty_like(like, pin_memory=True)
 
 
 def start_copies(
     tensors: Mapping[str, torch.Tensor], device: torch.device
 ) -> tuple[dict[str, torch.Tensor], torch.Event]:
-    """Queue copies of pinned tensors to the device; return them, and the event that they have been made."""
+    """Queue copies of pinned tensors to the device; return the copies, and the event that marks their completion."""
     with torch.device(device):
         copies = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
         made = torch.Event(device)

@@ -1,4 +1,4 @@
-"""Replay buffers of TensorDicts, with the methods that trainings with TorchRL call. Needs PyTorch and tensordict."""
+"""Replay buffers of TensorDicts, with the methods that TorchRL programs call. Needs PyTorch and tensordict."""
 
 from __future__ import annotations
 
@@ -44,27 +44,28 @@ class TensorDictReplayBuffer:
     """Rows of TensorDicts, sampled uniformly with replacement.
 
     The first TensorDict decides which keys are stored, and their shapes and dtypes, as with TorchRL's
-    `LazyTensorStorage`. Later ones must have these keys; other keys are ignored.
+    `LazyTensorStorage`. Later TensorDicts must have these keys; other keys are ignored.
 
     Parameters
     ----------
     max_size : int
         Capacity in rows. When the buffer is full, the oldest row is overwritten.
     batch_size : int, optional
-        The rows of a sample if `sample` is called without an argument.
+        Number of rows in a sample if `sample` is called without an argument.
     optimize_memory_usage : bool
-        Whether to store a value of more than 8 bytes once if it equals the one under "next" in the row before. The
-        frames of a stack are stored once each. Samples contain what was added.
+        Whether to store a value of more than 8 bytes only once if it equals the previous row's value under "next". Each
+        frame of a stack is also stored only once. Samples contain what was added.
     stack_axis : int, or dict from keys to int or None, optional
         With `optimize_memory_usage`, the axis of a value along which frames are stacked, newest last; a colour image
-        may be several frames. An int is for the only value that is stored once. By default, the axis is found for
-        unsigned bytes: the first one of (C, H, W) and of four axes, and the last one of (H, W, C) with four channels or
-        more. None in a dict says that a value is no stack. `extend` raises ValueError if a value does not have the
-        axis, or is not stored once.
+        may be several frames. An int is allowed if only one value is stored once. By default, the axis is inferred for
+        unsigned bytes: the first axis of (C, H, W) and of four-dimensional values, and the last axis of (H, W, C) with
+        four channels or more. In a dict, None marks a value that is not a stack. `extend` raises ValueError if a value
+        does not have the axis, or is not stored once.
     compress : "lz4", optional
-        Whether to compress these frames, with `optimize_memory_usage`. `extend` raises ValueError if there are none.
+        Whether to compress these frames, with `optimize_memory_usage`. `extend` raises ValueError if there are no such
+        frames.
     seed : int, optional
-        From 0 to 2**64 - 1. By default, it is drawn from PyTorch's global generator.
+        From 0 to 2**64 - 1. By default, the seed is drawn from PyTorch's global generator.
 
     Raises
     ------
@@ -73,8 +74,8 @@ class TensorDictReplayBuffer:
 
     Notes
     -----
-    `batch_size`, and `beta` and `priority_key` of a prioritized buffer, may be assigned to. For other options, and for
-    attributes that only TorchRL's buffers have, that raises AttributeError.
+    `batch_size`, and `beta` and `priority_key` of a prioritized buffer, may be assigned to. Assigning to other options,
+    or to attributes that only TorchRL's buffers have, raises AttributeError.
     """
 
     priority_key: str | None = None
@@ -95,7 +96,7 @@ class TensorDictReplayBuffer:
         refuse_options(type(self), others)
         refuse_methods(type(self))
         self._replaced = overridden(self, self._hooks())
-        # A subclass that overrides `extend` alone changes rows that are added singly, too.
+        # A subclass that overrides only `extend` also changes rows that are added singly.
         self._adds_by_extend = overridden(self, attributes(TensorDictReplayBuffer, ("add", "extend"))) == {"extend"}
         self.max_size = positive_integer("max_size", max_size)
         self.batch_size = batch_size
@@ -106,7 +107,7 @@ class TensorDictReplayBuffer:
         self._seed = _seed(seed)
         self._seeded_in = this_process()
         self._ring: Ring | None = None
-        self._fields: dict[Key, str] = {}  # what a row consists of, and its names in the ring
+        self._fields: dict[Key, str] = {}  # each key of a row, and its name in the ring
         self._shapes: dict[Key, torch.Size] = {}  # of one row
 
     @classmethod
@@ -118,7 +119,7 @@ class TensorDictReplayBuffer:
         if name in CHECKS:
             value = CHECKS[name](value)
         elif name in FIXED and (name in vars(self) or type(self).__module__ == __name__) and self._is_made():
-            raise AttributeError(f"{name} must be given when the buffer is made: it cannot be changed later")
+            raise AttributeError(f"{name} must be given when the buffer is created: it cannot be changed later")
         elif name in OPTIONS or name in METHODS:
             refuse_attribute(type(self), name)
         super().__setattr__(name, value)
@@ -130,7 +131,7 @@ class TensorDictReplayBuffer:
 
     @property
     def buffer(self) -> Ring:
-        """The buffer of `cpprb_impl` with the rows, for example to save them. Raises RuntimeError before the first."""
+        """The native buffer that holds the rows, for example to save them. Raises RuntimeError before the first row."""
         if self._ring is None:
             raise RuntimeError("the buffer must contain a row: its layout is that of the first TensorDict")
         return self._ring
@@ -141,8 +142,9 @@ class TensorDictReplayBuffer:
     def __getitem__(self, index: Any) -> TensorDict:
         """Return copies of stored rows, by the indexes that `add` and `extend` return.
 
-        `index` is whatever a tensor (len(buffer),) takes: an int for a TensorDict of one row with an empty batch size;
-        a slice, ints or a mask for one of the shape of the result. Raises IndexError for a row that is not stored.
+        `index` is anything that can index a tensor (len(buffer),): an int returns a TensorDict of one row with an empty
+        batch size; a slice, ints or a mask return one with the shape of the result. Raises IndexError for a row that is
+        not stored.
         """
         places = torch.arange(len(self))[index]
         rows = TensorDictReplayBuffer._tensordict(self, self.buffer.get(places.reshape(-1).numpy()))
@@ -154,7 +156,7 @@ class TensorDictReplayBuffer:
             self._ring.clear()
 
     def add(self, data: TensorDictBase) -> int:
-        """Store one row, a TensorDict with an empty batch size, and return its index. Raises as `extend`.
+        """Store one row, a TensorDict with an empty batch size, and return its index. Raises what `extend` raises.
 
         If a subclass overrides `update_tensordict_priority` or `update_priority`, it is called as in TorchRL, with the
         index in `data`.
@@ -183,8 +185,8 @@ class TensorDictReplayBuffer:
         Raises
         ------
         ValueError, TypeError, KeyError
-            If `data` has another batch size, or if its values have no dtype of NumPy, have other shapes than those of
-            the first TensorDict, or are missing. Nothing is stored then.
+            If `data` has the wrong batch size, or if a value is missing, has a dtype that NumPy lacks, or differs in
+            shape from the first TensorDict's. Nothing is stored then.
         """
         calls = "update_priority" in self._replaced
         indexes = self._store(data, with_priorities=not calls)
@@ -220,9 +222,9 @@ class TensorDictReplayBuffer:
         return torch.arange(first, first + len(data)) % self.max_size
 
     def reseed(self, seed: int | None = None) -> None:
-        """Start the random numbers anew, as a buffer made with this `seed` does; None draws it as the constructor does.
+        """Restart the random numbers as in a buffer created with this `seed`; None draws a seed, as in the constructor.
 
-        Raises TypeError or ValueError if it is not an int from 0 to 2**64 - 1, and changes nothing then.
+        Raises TypeError or ValueError, and changes nothing, if `seed` is not an int from 0 to 2**64 - 1.
         """
         self._seed, self._seeded_in = _seed(seed), this_process()
         if self._ring is not None:
@@ -251,7 +253,7 @@ class TensorDictReplayBuffer:
             given = {key if isinstance(key, str) else "/".join(key): axis for key, axis in given.items()}
         stacks = {f"/{name}": axis for name, axis in axes_of_stacks(kinds, given).items()}
         once = {"next_of": shared, "stack_compress": stacks, "compress": self._compress}
-        seed = self._seed if self._seeded_in == this_process() else None  # not the one that other processes have too
+        seed = self._seed if self._seeded_in == this_process() else None  # not a seed that other processes use too
         return self._ring_of(env_dict, {**once, "seed": seed})
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
@@ -263,8 +265,8 @@ class TensorDictReplayBuffer:
     def sample(self, batch_size: int | None = None) -> TensorDict:
         """Return drawn rows as a new TensorDict on the CPU.
 
-        It has the batch size (batch_size,) and the keys that were added. A prioritized buffer sets "index" and
-        "priority_weight", too. Raises RuntimeError if no row is stored, TypeError without any batch size.
+        The batch size is (batch_size,), and the keys are those that were added. A prioritized buffer also sets "index"
+        and "priority_weight". Raises RuntimeError if no row is stored, TypeError if no batch size is known.
         """
         n_rows = self.batch_size if batch_size is None else batch_size
         if n_rows is None:
@@ -296,12 +298,12 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
     beta : float
         Exponent of the importance weights; the attribute `beta` may be changed.
     eps : float
-        Is added to each priority.
+        Added to each priority.
     normalize : {"buffer", "batch", None}
-        As for `cpprb_impl.PrioritizedReplayBuffer`. The default is that of TorchRL.
+        As for `cpprb_impl.PrioritizedReplayBuffer`. The default is TorchRL's.
     priority_key : str
-        The key of priorities in TensorDicts. If `extend` finds it, these are the priorities of the new rows, which
-        otherwise have the largest so far.
+        The key of priorities in TensorDicts. If `extend` finds it, it sets the new rows' priorities; otherwise, they
+        get the largest priority so far.
     check_for_update : bool
         As for `cpprb_impl.PrioritizedReplayBuffer`.
 
@@ -354,8 +356,8 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Set the priorities of sampled rows: the key `priority_key` of a sample, of shape (n,) or (n, 1).
 
-        A single row of batch size () without that key gets the largest priority so far. Raises KeyError for others
-        without it, ValueError if a priority is negative or not finite.
+        A single row of batch size () without that key gets the largest priority so far. Raises KeyError for any other
+        TensorDict without the key, ValueError if a priority is negative or not finite.
         """
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
         priority = data.get(self.priority_key, None) if not data.ndim else data[self.priority_key]
@@ -366,8 +368,8 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
     def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
         """Set the priorities (n,) of rows.
 
-        Raises ValueError for another number of priorities, or if one is negative or not finite, and RuntimeError before
-        the first row.
+        Raises ValueError if the number of priorities is wrong, or a priority is negative or not finite, and
+        RuntimeError before the first row.
         """
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
         indexes, priorities = array_of("index", index).reshape(-1), array_of("priority", priority).reshape(-1)
@@ -390,7 +392,7 @@ def _is_shared(data: TensorDictBase, key: Key) -> bool:
         return False
     value = data.get(key)
     same = (value.shape, value.dtype) == (following.shape, following.dtype)
-    return same and value[0].nbytes > 8  # the place of a shared value takes up to 8 bytes itself
+    return same and value[0].nbytes > 8  # the reference to a shared value itself takes up to 8 bytes
 
 
 def _array(key: Key, value: Any) -> np.ndarray:

@@ -167,7 +167,7 @@ def test_our_options_are_fixed_once_a_buffer_is_made(kind):
     buffer = OURS[kind](20, **NEEDED[kind])
     own = set(inspect.signature(TensorDictReplayBuffer).parameters) | set(inspect.signature(OURS[kind]).parameters)
     for name in sorted(own - {"batch_size", "beta", "priority_key", "options", "others"}):
-        with pytest.raises(AttributeError, match=f"{name} must be given when the buffer is made"):
+        with pytest.raises(AttributeError, match=f"{name} must be given when the buffer is created"):
             setattr(buffer, name, 1)
 
 
