@@ -1,4 +1,4 @@
-"""Find the methods of a buffer that its user replaces, which must be called instead of a faster way around them."""
+"""Find a buffer's methods that its user overrides, which must be called instead of faster shortcuts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 
 def attributes(kind: type, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the attributes of a class by name, without calling any descriptor. Those that it lacks are None."""
+    """Return the attributes of a class by name, without calling any descriptor. Missing attributes are None."""
     return {name: inspect.getattr_static(kind, name, None) for name in names}
 
 
 def unpatched(kind: type, names: tuple[str, ...], libraries: frozenset[str]) -> dict[str, Any]:
     """Return `attributes`, with a placeholder for each function that was defined outside `libraries`.
 
-    A program may have replaced a method of a library's class before ours is derived from it. `overridden` finds it.
+    A program may have replaced a method of a library's class before our class is derived from it; `overridden` then
+    finds that method.
     """
     found = attributes(kind, names)
     for name, value in found.items():
@@ -36,7 +37,7 @@ def overridden(buffer: object, ours: Mapping[str, Any]) -> frozenset[str]:
 
 
 def replaces(buffer: object, name: str, ours: type) -> bool:
-    """Return whether the method `name` of `buffer` is not that of `ours`, and does not call it by `super()`."""
+    """Return whether the method `name` of `buffer` is not the one of `ours`, and does not call it through `super()`."""
     method = vars(buffer).get(name) or inspect.getattr_static(type(buffer), name)
     if method is inspect.getattr_static(ours, name):
         return False
@@ -45,7 +46,7 @@ def replaces(buffer: object, name: str, ours: type) -> bool:
 
 
 def check_bases(kind: type, ours: type, names: tuple[str, ...]) -> None:
-    """Raise TypeError if our class hides a method in `names` of a base of `kind` that comes after it."""
+    """Raise TypeError if our class hides a method in `names` of a later base of `kind`."""
     bases = kind.__mro__
     for base in bases[bases.index(ours) :]:
         if issubclass(ours, base):

@@ -1,4 +1,4 @@
-"""The common part of replacements for Stable-Baselines3's replay buffer and for copies of it, such as CleanRL's.
+"""The common part of replacements for Stable-Baselines3's replay buffer and its copies, such as CleanRL's.
 
 Imports neither library: the spaces may be Gymnasium's or Gym's.
 """
@@ -27,20 +27,20 @@ METHODS = (*HOOKS, "add", "extend", "reset", "sample", "size")
 class StepBuffer(StepState):
     """Steps of `n_envs` environments, stored in one of our buffers.
 
-    `observations`, `rewards` and the other arrays of the replaced buffer are views of its memory, of shape
-    (buffer_size, n_envs, ...). An observation whose frames are stored once has no such view, only an object that is
-    read as `observations[steps, environments]`.
+    `observations`, `rewards` and the replaced buffer's other arrays are views of our buffer's memory, of shape
+    (buffer_size, n_envs, ...). If an observation's frames are stored once, there is no such view, only an object that
+    is read as `observations[steps, environments]`.
     """
 
     handle_timeout_termination: bool
     exact: bool
     _maybe_cast_dtype: Callable[[Any], Any]  # of actions, as in Stable-Baselines3
-    _ours: ClassVar[type]  # the class of this package from which a user's class is derived
+    _ours: ClassVar[type]  # the class in this package from which a user's class is derived
     _our_hooks: ClassVar[Mapping[str, Any]]
     _overridden: frozenset[str]  # the hooks that a subclass or this instance replaces
     _own_draws: bool  # whether `sample` draws with the ring's generator, rather than NumPy's
     _shapes: Mapping[str, tuple[int, ...]]  # of each part of the observations of one step: (n_envs, *shape)
-    _action_axes: tuple[int, ...] = ()  # (n_envs, *shape) if one action has several axes, which the ring does not know
+    _action_axes: tuple[int, ...] = ()  # (n_envs, *shape) if an action has several axes, of which the ring is unaware
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -60,12 +60,11 @@ class StepBuffer(StepState):
         priorities: Mapping[str, Any] | None = None,
         exact: bool = False,
     ) -> None:
-        """Make an empty buffer for `buffer_size` steps of all environments together.
+        """Create an empty ring for `buffer_size` steps of all environments together.
 
         Raises NotImplementedError for an unknown kind of space, TypeError or ValueError for a number below 1 or an
-        axis that an observation does not have, and ValueError if `stack_axis` or `compress` is given where no frames
-        are stored once. The seed of the buffer is drawn from NumPy's generator, unless the rows drawn are to be
-        `exact`.
+        axis that an observation does not have, and ValueError if `stack_axis` or `compress` is given although no frames
+        are stored once. The ring's seed is drawn from NumPy's generator, except with `exact`.
         """
         flag("optimize_memory_usage", frames_once)
         flag("handle_timeout_termination", self.handle_timeout_termination)
@@ -104,9 +103,9 @@ class StepBuffer(StepState):
         self._choose_path(overridden(self, self._our_hooks))
 
     def _choose_path(self, hooks: frozenset[str]) -> None:
-        """Decide how `sample` works, given the hooks that are overridden: fast, or by calling them.
+        """Choose how `sample` works, given the overridden hooks: by calling them, or the fast way.
 
-        Raises TypeError, and changes nothing, if one of them cannot be called as in the replaced buffer.
+        Raises TypeError, and changes nothing, if a hook cannot be called as in the replaced buffer.
         """
         self._overridden = hooks
         self._own_draws = not hooks and not self.exact
@@ -124,10 +123,10 @@ class StepBuffer(StepState):
             self._choose_path(overridden(self, self._our_hooks))
 
     def reseed(self, seed: int | None = None) -> None:
-        """Start the random numbers anew, with a seed from 0 to 2**64 - 1, or one from the operating system.
+        """Restart the random numbers, with a seed from 0 to 2**64 - 1, or by default from the operating system.
 
         Raises TypeError or ValueError for any other seed, and TypeError if NumPy's global generator draws the rows:
-        with `exact`, or if a method that `sample` calls is overridden, or `sample` itself without a call of `super()`.
+        with `exact`, or if a method that `sample` calls is overridden, or `sample` itself without calling `super()`.
         """
         if not self._draws_from_ring():
             raise TypeError(
@@ -141,7 +140,7 @@ class StepBuffer(StepState):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the stored steps use; with frames stored once, it grows until the buffer is full."""
+        """Bytes of memory used by the stored steps; with frames stored once, they grow until the buffer is full."""
         return self._ring.nbytes
 
     def __getstate__(self) -> dict[str, Any]:
@@ -175,10 +174,10 @@ class StepBuffer(StepState):
         Raises
         ------
         ValueError, TypeError, KeyError
-            If an array has another shape, `infos` is not a sequence of `n_envs` dicts, or an observation is no dict or
-            lacks a part. Nothing is stored then.
+            If an array has the wrong shape, `infos` is not a sequence of `n_envs` dicts, or an observation with parts
+            is not a dict or lacks a part. Nothing is stored then.
         """
-        # The ring would also take several steps of each environment, and values whose axes are in another order.
+        # The ring would also accept several steps per environment, and values whose axes are in a different order.
         numbers = (self.n_envs,)
         if getattr(reward, "shape", None) != numbers:
             reward = _spread("reward", reward, numbers)
@@ -206,7 +205,7 @@ class StepBuffer(StepState):
         self._ring.add(**rows)
 
     def _fit(self, what: str, name: str, value: Any) -> np.ndarray:
-        """Return a part of an observation in its shape, as the replaced buffers store it, or raise ValueError."""
+        """Return a part of an observation in the shape that the replaced buffers store, or raise ValueError."""
         expected = self._shapes[name]
         if len(expected) == 1 and math.prod(np.shape(value)) == self.n_envs:  # one number each, in any shape
             return np.reshape(np.asarray(value), expected)
@@ -221,9 +220,9 @@ class StepBuffer(StepState):
             raise KeyError(f"{what} must have the parts {expected}, got none named {', '.join(missing)}")
 
     def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:
-        if not self.handle_timeout_termination:  # they stay as they are: a subclass may write them itself
+        if not self.handle_timeout_termination:  # leave the stored ones unchanged: a subclass may write them itself
             return self._views["timeouts"][self._ring.get_next_index() // self.n_envs].copy()
-        if isinstance(infos, Mapping):  # those of Gymnasium's vector environments do not say which step was truncated
+        if isinstance(infos, Mapping):  # Gymnasium's vector environments' infos do not say which step was truncated
             raise TypeError(
                 "infos must be a sequence of one dict per environment, got a dict: pass the terminations as done, "
                 "and handle_timeout_termination=False to the constructor"
@@ -266,7 +265,7 @@ def _kind(what: str, space: Any) -> steps.Kind:
 
 
 def _spread(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return `value` as NumPy assigns it to an array of `shape`. Raises ValueError if it cannot be."""
+    """Return `value` as NumPy would assign it to an array of `shape`. Raises ValueError if NumPy cannot."""
     given = np.asarray(value)
     spread = np.empty(shape, given.dtype)
     try:
@@ -277,12 +276,12 @@ def _spread(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _check_order(what: str, value: Any, shape: tuple[int, ...]) -> None:
-    """Raise ValueError if the axes of `value` are those of `shape` in another order, apart from those of length 1."""
+    """Raise ValueError if the axes of `value` are those of `shape` in a different order, ignoring axes of length 1."""
     given, expected = ([length for length in each if length != 1] for each in (np.shape(value), shape))
     if given != expected and sorted(given) == sorted(expected):
-        raise ValueError(f"{what} must have the shape {shape}, got {np.shape(value)}: its axes are in another order")
+        raise ValueError(f"{what} must have the shape {shape}, got {np.shape(value)}: its axes are reordered")
 
 
 def of_each_part(change: Callable[[Any], Any], value: Any) -> Any:
-    """Return what a function gives for an observation, or a dict of what it gives for each part."""
+    """Return the result of a function for an observation or, if it has parts, a dict of the results for each part."""
     return {name: change(part) for name, part in value.items()} if isinstance(value, dict) else change(value)

@@ -1,4 +1,4 @@
-"""The attributes that the replaced buffers let their users set, each of which changes the ring, or refuses to."""
+"""The attributes that users of the replaced buffers may set; here, setting one changes the ring or raises an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS_NDIM = 2  # of rewards, dones and timeouts, which are float32 in every b
 
 
 class Parts(dict[str, Any]):
-    """The arrays of an observation's parts, over the ring's memory. An array that is assigned is copied into it."""
+    """The arrays of an observation's parts, as views of the ring's memory. An assigned array is copied into them."""
 
     def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
         super().__init__(parts)
@@ -30,7 +30,7 @@ class Parts(dict[str, Any]):
         self.update({part: value})
 
     def update(self, *others: Any, **parts: Any) -> None:
-        """Copy arrays into those of the same parts; none if one of them does not fit."""
+        """Copy arrays into the parts of the same names, or none of them if one does not fit."""
         given = dict(*others, **parts)
         if unknown := given.keys() - self.keys():
             raise KeyError(f"{self._name} has the parts {', '.join(self)}, got {', '.join(unknown)}")
@@ -52,7 +52,7 @@ class Parts(dict[str, Any]):
 
 
 def _fill(name: str, array: Any, value: Any) -> None:
-    """Copy `value` into an array of the ring. Raises unless all of it fits."""
+    """Copy `value` into one of the ring's arrays. Raises unless all of it fits."""
     if isinstance(array, Parts):
         if not isinstance(value, Mapping) or value.keys() != array.keys():
             given = ", ".join(value) if isinstance(value, Mapping) else type(value).__name__
@@ -66,12 +66,12 @@ def _fitting(name: str, array: Any, value: Any) -> np.ndarray:
     """Return `value` as an array. Raises unless it can replace `array`."""
     if isinstance(array, FramedColumn):
         raise AttributeError(
-            f"{name} cannot be assigned, since its frames are stored once: make the buffer with "
-            "optimize_memory_usage=False, or call add"
+            f"{name} cannot be assigned, since its frames are stored once: create the buffer "
+            "with optimize_memory_usage=False, or call add"
         )
     given = np.asarray(value)
     if given.shape != array.shape:
-        raise ValueError(f"{name} must have the shape {array.shape}, got {given.shape}: make a buffer of another size")
+        raise ValueError(f"{name} must have the shape {array.shape}, got {given.shape}: create a buffer of that size")
     if given.dtype != array.dtype and not _fits(given, array.dtype):
         raise ValueError(f"{name} must have values that fit {array.dtype}, got {given.dtype} values that do not")
     if isinstance(value, np.memmap) and value.mode in ("r+", "w+"):
@@ -99,7 +99,7 @@ def _fits(values: np.ndarray, dtype: np.dtype) -> bool:
 
 
 def _last_written(array: np.ndarray, first: int) -> int:
-    """Return the number of the last row of `array` with a byte that is not 0, from 1; at least `first`."""
+    """Return the number of the last row of `array` with a nonzero byte, counted from 1; at least `first`."""
     step = max(PIECE // max(array[:1].nbytes, 1), 1)
     for end in range(len(array), first, -step):
         rows = np.ascontiguousarray(array[max(end - step, first) : end])
@@ -110,13 +110,13 @@ def _last_written(array: np.ndarray, first: int) -> int:
 
 
 class Views(dict[str, Any]):
-    """`ARRAYS` over the memory of a ring, by name.
+    """`ARRAYS` as views of a ring's memory, by name.
 
-    Where these and their ring are copied or pickled together, which also those subclasses do that take all attributes
-    from `__dict__`, the new views are those of the new ring, and it keeps all that was written to the arrays.
+    If the views are copied or pickled together with their ring, as they also are in subclasses that copy all of
+    `__dict__`, the new views belong to the new ring, which keeps all that was written to the arrays.
     """
 
-    handed_out = False  # whether rows that are not stored may have been written, through one of the arrays
+    handed_out = False  # whether an array was handed out, through which rows that are not stored may have been written
     past_end: int | None = None  # the ring's head while pos is buffer_size: full is then False, as in the original
 
     def __init__(self, ring: Ring, fields: Fields, past_end: bool = False) -> None:
@@ -138,11 +138,11 @@ class Views(dict[str, Any]):
         return self.past_end is not None and self.past_end == self._ring._get_head()
 
     def keep(self, rows: int) -> None:
-        """Let copies of the ring keep the data in this many slots, whether or not they are stored."""
+        """Let copies of the ring keep the data in this many slots, whether or not their rows are stored."""
         self._ring._written = max(self._ring._written, rows)
 
     def _written_steps(self) -> int:
-        """Return the number of the last step with a byte that is not 0. Nothing reports writes to an array."""
+        """Return the number of the last step with a nonzero byte, since nothing reports writes to an array."""
         found = 0
         for values in self.values():
             for array in values.values() if isinstance(values, Parts) else [values]:
@@ -157,7 +157,7 @@ class Views(dict[str, Any]):
 
 
 class RingArray:
-    """One of `ARRAYS` as an attribute: a view of the ring's memory, into which a value that is assigned is copied."""
+    """One of `ARRAYS` as an attribute: a view of the ring's memory, into which assigned values are copied."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -175,7 +175,7 @@ class RingArray:
 
 
 class StepState:
-    """The state of a buffer of steps, all of which is in its ring."""
+    """The state of a step buffer, all of which is in the buffer's ring."""
 
     observations, next_observations = RingArray(), RingArray()
     actions, rewards, dones, timeouts = RingArray(), RingArray(), RingArray(), RingArray()
@@ -185,26 +185,26 @@ class StepState:
     _ring: Ring
     _fields: Fields
     _views: Views
-    # The attributes that cannot be changed, since the memory was laid out for them, and what to do.
+    # Attributes that cannot be changed, since the memory layout depends on them, and what to do instead.
     _fixed: ClassVar[Mapping[str, str]] = {
-        "buffer_size": "make a buffer of that size, and add the steps to it",
-        "n_envs": "make a buffer with that n_envs",
-        "observation_space": "make a buffer for that space",
-        "action_space": "make a buffer for that space",
-        "obs_shape": "make a buffer for the space that has it",
-        "action_dim": "make a buffer for the space that has it",
+        "buffer_size": "create a buffer of that size, and add the steps to it",
+        "n_envs": "create a buffer with that n_envs",
+        "observation_space": "create a buffer for that space",
+        "action_space": "create a buffer for that space",
+        "obs_shape": "create a buffer for a space that has it",
+        "action_dim": "create a buffer for a space that has it",
         "optimize_memory_usage": "pass it to the constructor",
     }
 
-    # What checks and converts the value of an attribute, given its name and the value.
+    # Functions that check and convert an attribute's value, given the attribute's name and the value.
     _checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {}
 
     def __copy__(self) -> StepState:
-        """Return an independent copy: a shared ring would have one position for both."""
+        """Return an independent copy: two buffers that shared a ring would share its position."""
         return copy.deepcopy(self)
 
     def _is_made(self) -> bool:
-        """Return whether the ring exists. What a constructor assigns before, the original's would replace."""
+        """Return whether the ring exists. The original's constructor replaces whatever was assigned before."""
         return "_ring" in vars(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -216,10 +216,10 @@ class StepState:
 
     @property
     def pos(self) -> int:
-        """The step that the next `add` writes. Unless the buffer is full, exactly the steps before it are stored.
+        """The step that the next `add` writes. Unless the buffer is full, exactly the steps before `pos` are stored.
 
-        Raises TypeError or ValueError unless set to an integer from 0 to `buffer_size`, AttributeError if frames are
-        stored once.
+        Setting it raises TypeError or ValueError for anything but an integer from 0 to `buffer_size`, and
+        AttributeError if frames are stored once.
         """
         return self.buffer_size if self._views.is_past_end() else self._ring.get_next_index() // self.n_envs
 
@@ -234,7 +234,7 @@ class StepState:
 
     @property
     def full(self) -> bool:
-        """Whether all `buffer_size` steps are stored, rather than those before `pos`. May be set, as `pos`."""
+        """Whether all `buffer_size` steps are stored, rather than those before `pos`. Can be set like `pos`."""
         return self._stored_steps() == self.buffer_size and not self._views.is_past_end()
 
     @full.setter
@@ -243,12 +243,12 @@ class StepState:
             self._hold("full", self.pos, bool(value))
 
     def _hold(self, name: str, pos: int, full: bool) -> None:
-        """Make the steps before `pos`, or all if `full`, those that are stored."""
+        """Set which steps are stored: those before `pos`, or all if `full`."""
         if (pos, full) == (self.pos, self.full):
             return
         if self._has_frames():
             raise AttributeError(
-                f"{name} cannot be assigned, since frames are stored once: call reset() to remove all steps, or make "
+                f"{name} cannot be assigned, since frames are stored once: call reset() to remove all steps, or create "
                 "the buffer with optimize_memory_usage=False"
             )
         self._views.keep(self._ring.get_stored_size())
@@ -275,7 +275,7 @@ class StepState:
         return self._ring.get_stored_size() // self.n_envs
 
     def _set_state(self, state: Mapping[str, Any]) -> None:
-        """Set the attributes, perhaps of an earlier version: it had no views, and the ring's state existed twice."""
+        """Set the attributes. A state from an earlier version has no views, and contains the ring's state twice."""
         if "_views" not in state:
             state = {"_views": Views(state["_ring"], state["_fields"], bool(state.get("_past_end"))), **state}
         ignored = (*POSITION, *ARRAYS, "_past_end", "_handed_out")
@@ -283,7 +283,7 @@ class StepState:
 
 
 def check_attributes(kind: type, ours: type, fixed: Iterable[str]) -> None:
-    """Raise TypeError if a subclass of our class replaces an attribute that is a part of the ring's state."""
+    """Raise TypeError if a subclass of our class replaces an attribute that is part of the ring's state."""
     for base in kind.__mro__[: kind.__mro__.index(ours)]:
         for name, value in vars(base).items():
             if name in ARRAYS or name in POSITION or (name in fixed and hasattr(value, "__set__")):

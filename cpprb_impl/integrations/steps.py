@@ -1,4 +1,4 @@
-"""Steps of several environments as arrays (steps, environments, ...), the layout that other libraries' buffers have."""
+"""Steps of several environments as arrays (steps, environments, ...), the layout of other libraries' buffers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Kind = tuple[tuple[int, ...], Any]  # shape of one step, dtype
 NUMBER: Kind = ((), np.float32)
 ACTION, REWARD, DONE, TIMEOUT = "action", "reward", "done", "timeout"
 WHOLE = ""  # the name of an observation that has no parts
-Fields = Mapping[str, tuple[str, str]]  # of each part of an observation: its field of obs, and of next_obs
+Fields = Mapping[str, tuple[str, str]]  # for each part of an observation, its fields for obs and next_obs
 
 
 def observation(name: str) -> str:
-    """Return the field of a part of the observation, or of all of it if `name` is empty."""
+    """Return the field name for a part of the observation, or for the whole observation if `name` is empty."""
     return "obs" if name == WHOLE else f"obs {name}"
 
 
 def next_observation(name: str) -> str:
-    """Return the field of the same part of the next observation."""
+    """Return the field name for the same part in the next observation."""
     return f"next_{observation(name)}"
 
 
 def obs_and_next_obs(fields: Fields, of: Callable[[str], Any]) -> tuple[Any, Any]:
-    """Return what a function of a field gives for obs and for next_obs: a dict of parts if it has several."""
+    """Return the results of a function of a field for obs and next_obs: dicts if observations have several parts."""
     if WHOLE in fields:
         field, next_field = fields[WHOLE]
         return of(field), of(next_field)
@@ -43,21 +43,22 @@ class FramedColumn:
     def __init__(self, ring: ReplayBuffer, name: str) -> None:
         self._ring, self._name = ring, name
 
-    __iter__ = None  # or Python would try 0, 1, ... until an IndexError, and find nothing
+    __iter__ = None  # otherwise, Python would try 0, 1, ... until an IndexError, and find nothing
 
     def __array__(self, *_args: Any, **_options: Any) -> np.ndarray:
-        raise TypeError(f"{self._name} is no array: its frames are stored once; read it as [steps, environments]")
+        raise TypeError(f"{self._name} is not an array: its frames are stored once; read it as [steps, environments]")
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
-            f"{self._name} cannot be written, since its frames are stored once: make the buffer with "
+            f"{self._name} cannot be written, since its frames are stored once: create the buffer with "
             "optimize_memory_usage=False, or call add"
         )
 
     def __getitem__(self, key: Any) -> np.ndarray:
         """Return a new array.
 
-        `key` is two integers or arrays of them, perhaps followed by full slices. Raises IndexError for any other key.
+        `key` is two integers or integer arrays, optionally followed by full slices. Raises IndexError for any other
+        key.
         """
         key = key if isinstance(key, tuple) else (key,)
         if len(key) < 2 or not all(isinstance(part, slice) and part == slice(None) for part in key[2:]):
@@ -93,9 +94,9 @@ def make_ring(
         The parts of an observation.
     action : (shape, dtype)
     frames_once : bool
-        Whether an observation that equals the next one of the step before is stored once.
+        Whether an observation that equals the previous step's next observation is stored only once.
     stacks : mapping of str to int
-        With `frames_once`: the axis of parts that is a sliding window of frames, each of which is stored once.
+        With `frames_once`: for parts that are sliding windows of frames, the frame axis. Each frame is stored once.
     compress : "lz4", optional
         With `frames_once`: compress the frames of `stacks`.
     priorities : mapping, optional
@@ -106,7 +107,7 @@ def make_ring(
     Raises
     ------
     ValueError
-        If `compress` is given where no frames are stored once.
+        If `compress` is given although no frames are stored once.
     """
     if compress is not None and not frames_once:
         raise ValueError(f"compress must be None without optimize_memory_usage, got {compress!r}")
@@ -129,12 +130,12 @@ def make_ring(
     following = options.get("next_of", ())
     fields = native_fields(env_dict, None)
     fields += next_fields(fields, following)
-    watch_order(ring, fields, None, harm_of(None, following, stacks), starts=True)  # also one environment is a vector
+    watch_order(ring, fields, None, harm_of(None, following, stacks), starts=True)  # even one environment is a vector
     return ring
 
 
 def column(ring: ReplayBuffer, name: str) -> Any:
-    """Return a field as an array (steps, environments, *shape) over the ring's memory, or as a `FramedColumn`."""
+    """Return a field as an array (steps, environments, *shape) that views the ring's memory, or as a `FramedColumn`."""
     view = ring._view(name)
     if view is None:
         return FramedColumn(ring, name)

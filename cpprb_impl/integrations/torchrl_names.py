@@ -1,4 +1,4 @@
-"""Names of TorchRL's buffers without a counterpart in ours, and what to use instead. An error says it."""
+"""Names in TorchRL's buffers that have no counterpart in ours, and what to use instead, for error messages."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ OPTIONS = {
     "writer": "the oldest row is overwritten",
     "write_count": "len returns the number of stored rows",
     "is_alive": "the buffer is ready until its process ends",
-    "initialized": "the buffer is ready once it is made",
+    "initialized": "the buffer is ready once it has been created",
     "transform": _TRANSFORM,
     "transform_factory": _TRANSFORM,
     "collate_fn": _TRANSFORM,
     "pin_memory": "pin the sampled TensorDict",
-    "prefetch": "samples are made when they are asked for",
+    "prefetch": "samples are drawn when they are requested",
     "dim_extend": "rows are added along the first dimension: reshape the TensorDict",
     "sample_unit": "a sample consists of single rows",
     "reduction": "give one priority for each row",
@@ -61,7 +61,7 @@ def refuse_methods(kind: type) -> None:
 
 
 def refuse_options(kind: type, names: dict[str, object]) -> None:
-    """Raise TypeError for any option, and say what to do instead of one of TorchRL's."""
+    """Raise TypeError for unknown options, saying what to use instead of TorchRL's options."""
     for name in names:
         instead = OPTIONS.get(name) or ONLY_OPTIONS.get(name)
         more = f": {instead}" if instead else ""
@@ -69,6 +69,6 @@ def refuse_options(kind: type, names: dict[str, object]) -> None:
 
 
 def refuse_attribute(kind: type, name: str) -> None:
-    """Raise AttributeError for an assignment to a name of TorchRL's buffers that has no effect here."""
+    """Raise AttributeError for assigning to an attribute of TorchRL's buffers that has no effect here."""
     instead = OPTIONS.get(name) or f"{METHODS[name]} in a subclass"
     raise AttributeError(f"{name} must not be assigned to a {kind.__name__}: {instead}")

@@ -236,7 +236,7 @@ def test_observations_stored_once_are_read_by_step_and_environment_only(key):
 
 def test_observations_stored_once_are_no_array():
     buffer = sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu", optimize_memory_usage=True)
-    with pytest.raises(TypeError, match="is no array"):
+    with pytest.raises(TypeError, match="is not an array"):
         np.asarray(buffer.observations)
     with pytest.raises(TypeError, match="not iterable"):
         list(buffer.observations)
