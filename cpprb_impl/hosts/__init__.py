@@ -1,1 +1,1 @@
-"""The parts of a buffer over several hosts that do not depend on Ray: messages, servers of a shard, clients."""
+"""The parts of a multi-host buffer that do not depend on Ray: messages, shard servers and their clients."""

@@ -1,4 +1,4 @@
-"""The choice of whether the messages of a link are compressed: see `CompressionChoice`."""
+"""Choosing whether a link's messages are compressed: see `CompressionChoice`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
 
-WINDOWS = 3  # of each kind, which are compared
-SETTLING = 1  # replies at the start of a window, which may have waited for messages of the other kind
-REPLIES, SECONDS = 2, 0.02  # at least so many in a window, and at least so long
-GAIN = 0.9  # compressed messages must take at most this share of the time that others take
-CLEAR = {1: 10.0, 2: 2.0}  # by windows of each kind: a ratio, of all of one kind to all of the other, that is enough
-CHANGED = 2.0  # a ratio of seconds per row to those when the choice was made, which ends a rest early
-REST = 50  # how much longer than a comparison no other follows
+WINDOWS = 3  # of each kind that are compared
+SETTLING = 1  # replies ignored at a window's start: they may have waited for messages of the other kind
+REPLIES, SECONDS = 2, 0.02  # minimum number and duration of a window's replies
+GAIN = 0.9  # compressed messages must take at most this share of the uncompressed messages' time
+CLEAR = {1: 10.0, 2: 2.0}  # by windows per kind: a ratio that decides early if all pairs of windows exceed it
+CHANGED = 2.0  # a change in seconds per row since the choice, as a ratio, that ends a rest early
+REST = 50  # longest pause between comparisons, in durations of a comparison
 
 
 class CompressionChoice:
-    """Whether the messages of one link are compressed, which is measured again now and then.
+    """Decides whether the messages of one link are compressed, measuring again from time to time.
 
     Short windows of both kinds alternate, and their seconds per row are compared. If compressed messages are clearly
-    faster, they are used from then on, otherwise the others. Comparisons take about 2% of the time.
+    faster, they are used from then on, otherwise uncompressed ones. Comparisons take about 2% of the time.
 
-    Seconds are those that the user of the link has spent in calls: compressing, waiting and receiving. A learner that
-    trains for longer than messages take, or pauses, would otherwise measure itself. If it begins to wait, the pace
-    changes, and another comparison follows early: after a rest as long as the last comparison, and twice as long each
-    time that the choice stays as it was.
+    Only the seconds that the link's user spends in calls count: compressing, waiting and receiving. Otherwise, a
+    learner that trains for longer than messages take, or pauses, would measure itself. If the learner begins to wait,
+    the pace changes, and the next comparison follows early: after a rest as long as the last comparison, doubled each
+    time the choice stays the same.
     """
 
     def __init__(self, allowed: bool = True) -> None:
@@ -34,9 +34,9 @@ class CompressionChoice:
         self._early = self._late = 0.0 if allowed else float("inf")
         self._patience = 1.0  # a rest that may end early, in durations of a comparison
         self._pace = 0.0  # seconds per row of the kind that was chosen
-        self._last = 0.0  # when the last reply came
+        self._last = 0.0  # when the last reply arrived
         self._started = 0.0
-        self._windows: list[float] = []  # seconds per row; those of the kind that is used otherwise come first
+        self._windows: list[float] = []  # seconds per row; the kinds alternate, starting with the one in use
         self._begin_window()
 
     def _begin_window(self) -> None:
@@ -44,8 +44,8 @@ class CompressionChoice:
         self._seconds = 0.0
 
     def took(self, packed: bool, rows: int, sent: float, now: float) -> None:
-        """Note that the reply to a message of so many rows came: `sent` and `now` are the seconds spent in calls."""
-        # While messages queue, each takes the time since the reply to the one before it.
+        """Record the reply to a message of `rows` rows; `sent` and `now` are in seconds spent in calls."""
+        # While messages queue, each takes the time since the previous reply.
         start, self._last = max(sent, self._last), now
         if now < self._early or packed != self.packed:
             return
@@ -85,7 +85,7 @@ class CompressionChoice:
 
 
 class LapTimes:
-    """Seconds that were spent in some parts of a program so far."""
+    """Accumulated seconds spent in some parts of a program."""
 
     def __init__(self) -> None:
         self._earlier = 0.0
@@ -102,7 +102,7 @@ class LapTimes:
 
     @property
     def seconds(self) -> float:
-        """The time so far, that of a block that is not finished included."""
+        """The time so far, including an unfinished block."""
         return self._earlier if self._began is None else self._earlier + time.monotonic() - self._began
 
 

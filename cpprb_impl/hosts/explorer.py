@@ -1,7 +1,7 @@
 """An explorer of a buffer over several hosts.
 
-If its own host has a shard, it adds to that shard's shared memory, and no message is sent. Otherwise it sends rows in
-batches to the shard of another host, which acknowledges each batch once it is stored.
+If its own host has a shard, the explorer adds to that shard's shared memory, and no message is sent. Otherwise it sends
+rows in batches to another host's shard, which acknowledges each batch once it is stored.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from cpprb_impl.ring.row_reader import RowReader
 
 log = logging.getLogger("cpprb_impl.hosts")
 
-LOOK_SECONDS = 0.05  # between two looks at whether the shard of this host exists
+LOOK_SECONDS = 0.05  # between checks whether this host's shard exists
 RETURN_SECONDS = 5.0  # for a lost shard to return, while its explorers still add to its memory
-BATCH_ROWS = 100  # which are sent together, as in Ape-X; more if the shard is busy
-BATCH_BYTES = 1 << 18  # of rows that are sent together, if they are more than `BATCH_ROWS`
+BATCH_ROWS = 100  # sent together, as in Ape-X; more if the shard is busy
+BATCH_BYTES = 1 << 18  # of rows that are sent together, if they exceed `BATCH_ROWS`
 WINDOW = 8  # batches that are sent before the first is acknowledged
-STAGED = 4096  # most rows that wait to be sent, without those of unfinished n-step windows
+STAGED = 4096  # most rows that may wait to be sent, not counting unfinished n-step windows
 EXTRA = ("weights", "indexes")
 ELSEWHERE, WAIT = "elsewhere", "wait"
 
 
 class LocalExplorer:
-    """Adds to the shard of this host."""
+    """Adds to this host's shard."""
 
     def __init__(self, address: Address) -> None:
         self._buffer = MPPrioritizedReplayBuffer.attach(address.segment)
@@ -61,7 +61,7 @@ class LocalExplorer:
         self._missing: float | None = None  # since when
 
     def gone_for(self) -> float | None:
-        """Return how many seconds ago the shard's memory was found to have lost its name; None if it has it."""
+        """Return how many seconds ago the segment was found to have lost its name; None if it still has the name."""
         if kept.exists(self.address.segment):
             self._missing = None
             return None
@@ -71,19 +71,19 @@ class LocalExplorer:
 
     @property
     def may_return(self) -> bool:
-        """Whether its shard, which has lost its name, may come back with its rows."""
+        """Whether the shard, whose segment has lost its name, may come back with its rows."""
         return (self.gone_for() or 0.0) < RETURN_SECONDS
 
     @property
     def is_closed(self) -> bool:
-        """Whether its memory is detached, so that `add` raises ValueError."""
+        """Whether the memory is detached, so that `add` raises ValueError."""
         return self._closed.is_set()
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call the method `gone` from a thread whenever the shard's memory has lost its name.
+        """Call the method `gone` from a thread whenever the shard's segment has lost its name.
 
         If the shard does not return within `RETURN_SECONDS`, the explorer is closed, because no learner would read its
-        rows. The thread ends then, or once the explorer or the object of `gone` is freed: it references neither.
+        rows. The thread ends then, or once the explorer or `gone`'s object is freed: it holds no reference to either.
         """
         if not self._is_watched:
             self._is_watched = True
@@ -115,23 +115,23 @@ def _watch(
 
 @dataclass(eq=False)
 class Sent:
-    """A batch that is not acknowledged yet."""
+    """A batch that has not been acknowledged yet."""
 
     number: int
     message: Sequence[Any]
     rows: int
-    end: int  # the staged row after its last one
+    end: int  # the staged row after the batch's last
     packed: bool  # whether its rows may be compressed
-    to: int | None = None  # the server process that it was sent to, perhaps
-    at: float = 0.0  # when it was sent, in seconds of compressing and waiting
+    to: int | None = None  # the server process that it may have been sent to
+    at: float = 0.0  # when it was sent, in seconds spent compressing and waiting
     over: Link | None = None  # the connection that it was sent over
 
 
 class RemoteExplorer:
-    """Sends rows to the shard of another host, and to a further one if that is lost.
+    """Sends rows to another host's shard, switching to a different shard if that one is lost.
 
-    A call that is interrupted (Ctrl-C) stores no row twice, and loses none unless its shard is lost as well: which
-    staged rows were sent is known from the batches that are not acknowledged, and these change in single steps.
+    An interrupted call (Ctrl-C) stores no row twice, and loses none unless its shard is lost as well: the list of
+    unacknowledged batches, which is updated atomically, shows which staged rows were sent.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class RemoteExplorer:
         Returns the addresses of the shards that exist now, without waiting.
     keys : Keys
     layout : Layout
-        That of the shards, which says how steps become rows.
+        The shards' layout, which defines how steps become rows.
     when_lost : {"elsewhere", "wait"}
         What to do if a shard does not answer for `deadline` seconds.
     deadline : float
@@ -172,24 +172,24 @@ class RemoteExplorer:
         fields = [(name, rows.dtype, rows.shape[1:]) for name, rows in columns.items()]
         self._columns, self._first_field = list(columns), fields[0]
         row_bytes = sum(rows.dtype.itemsize * math.prod(rows.shape[1:]) for rows in columns.values())
-        self._most = min(max(BATCH_ROWS, BATCH_BYTES // row_bytes), wire.MOST_ADDED)  # rows of a batch
+        self._most = min(max(BATCH_ROWS, BATCH_BYTES // row_bytes), wire.MOST_ADDED)  # rows per batch
         computed = (self._staged._steps() or {}).get("discount", ())
         self._read = RowReader([field for field in fields if field[0] not in computed], {"alpha": 1.0, "eps": 0.0})
-        self._settled = 0  # the staged row after the last that was acknowledged
+        self._settled = 0  # the staged row after the last acknowledged one
         self._own_priorities = False
         self._number = 0
         self._unanswered: deque[Sent] = deque()
         self._address: Address | None = None
         self._link: Link | None = None
         self._process = 0  # the server process that answers
-        self._is_lost = False  # the shard did not answer, or broke the connection: try others first
+        self._is_lost = False  # the shard did not answer, or the connection broke: try other shards first
         self.unconfirmed = 0  # rows that may or may not be stored; they are not sent again
 
     def add(self, *, priorities: Any = None, **steps: Any) -> None:
         """Stage steps, and send full batches.
 
-        Raises the same exceptions as the buffer's own `add`, and ConnectionError if no shard answers in time: the steps
-        of this call may then be staged, or only those at its beginning.
+        Raises the same exceptions as the buffer's own `add`, and ConnectionError if no shard answers in time: all steps
+        of this call, or only the first of them, may then be staged.
         """
         if (own := priorities is not None) != self._own_priorities:
             self._send_staged()
@@ -199,14 +199,14 @@ class RemoteExplorer:
             self._stage(partial(self._staged.add, **part))
 
     def _parts(self, given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """Divide steps into calls that the staging buffer can hold."""
+        """Divide steps into calls small enough for the staging buffer."""
         name, _, shape = self._first_field
         if math.prod(np.shape(given.get(name, 0))) <= wire.MOST_ADDED * math.prod(shape):
             yield given
             return
         if "env_ids" in given:
             raise ValueError(f"a call with env_ids must have at most {wire.MOST_ADDED} rows: divide it")
-        columns = self._read(given)  # checks all of them before any is staged
+        columns = self._read(given)  # checks all steps before any is staged
         if not self._own_priorities:
             del columns["priorities"]
         most = max(wire.MOST_ADDED // self._environments, 1) * self._environments
@@ -225,7 +225,7 @@ class RemoteExplorer:
             self._send(min(self._rows, self._most))
 
     def _is_busy(self) -> bool:
-        """Whether the shard has as many batches as it may have, so that more rows can be sent together later."""
+        """Whether the maximum number of batches is unacknowledged, so that more rows can be sent together later."""
         return len(self._unanswered) >= WINDOW and self._link is not None and not self._has_reply()
 
     def _has_reply(self) -> bool:
@@ -238,16 +238,16 @@ class RemoteExplorer:
 
     @property
     def _rows(self) -> int:
-        """How many staged rows are in no batch."""
+        """Number of staged rows that are in no batch."""
         return (self._staged.get_next_index() - self._first) % self._capacity
 
     def _keep_only(self, sent: Iterable[Sent]) -> None:
-        """Forget the other batches."""
+        """Forget all other batches."""
         self._settled = self._first
         self._unanswered = deque(sent)
 
     def flush(self) -> None:
-        """Send what is staged, and wait until all rows are acknowledged or `unconfirmed`."""
+        """Send the staged rows, and wait until all are acknowledged or counted as `unconfirmed`."""
         self._send_staged()
         while self._unanswered:
             self._await_reply()
@@ -277,7 +277,7 @@ class RemoteExplorer:
         self._transmit()
 
     def _transmit(self) -> None:
-        """Connect if needed, and send in order every batch that was not sent over this connection."""
+        """Connect if needed, and send, in order, every batch that has not been sent over this connection."""
         with self._whole_messages():
             if self._link is not None and self._link.was_lost():
                 self._is_lost = True
@@ -293,7 +293,7 @@ class RemoteExplorer:
 
     @contextmanager
     def _whole_messages(self) -> Iterator[None]:
-        """Close the connection if a call is interrupted, perhaps within a message."""
+        """Close the connection if a call is interrupted, since this may be in the middle of a message."""
         try:
             yield
         except BaseException:
@@ -306,12 +306,12 @@ class RemoteExplorer:
             link.close()
 
     def _await_reply(self) -> None:
-        """Receive an acknowledgement, or connect again."""
+        """Receive an acknowledgement, or reconnect."""
         self._transmit()
         with self._whole_messages(), self._waiting.running():
             assert self._link
             reply = self._receive(self._link, self._deadline)
-        if reply is None or reply.kind == wire.HELLO:  # it lacks a batch that was lost with an earlier connection
+        if reply is None or reply.kind == wire.HELLO:  # it lacks a batch lost with an earlier connection
             self._is_lost = reply is None
             self._disconnect()
             self._transmit()
@@ -330,7 +330,7 @@ class RemoteExplorer:
         return self._address.host if self._address else "no host"
 
     def _receive(self, link: Link, seconds: float) -> Reply | None:
-        """Return the next reply; None if the connection was lost, or if there is none in time."""
+        """Return the next reply, or None if the connection was lost or no reply came in time."""
         poller = zmq.Poller()
         poller.register(link.socket, zmq.POLLIN)
         poller.register(link.monitor, zmq.POLLIN)
@@ -356,7 +356,7 @@ class RemoteExplorer:
             time.sleep(0.02)
 
     def _drop_doubtful(self, process: int) -> None:
-        """Do not send batches again that another server process may have stored."""
+        """Drop batches that a different server process may have stored, so that they are not sent again."""
         repeatable = [sent for sent in self._unanswered if sent.to in (None, process)]
         if doubtful := sum(sent.rows for sent in self._unanswered) - sum(sent.rows for sent in repeatable):
             log.warning("%d rows may or may not be stored on %s", doubtful, self._host)
@@ -375,12 +375,12 @@ class RemoteExplorer:
         return random.choice(found) if found else None
 
     def _greet(self, address: Address) -> bool:
-        """Connect, and say which batch will be the first. Return False if no server answers in time."""
+        """Connect, and announce the number of the first batch. Return False if no server answers in time."""
         link = Link(self._context, address.host, address.storing_port, self._keys)
         end = time.monotonic() + self._deadline
         process = self._hello(link, 0, end)
         if process is not None:
-            # First drop, then promise: a shard acknowledges repetitions of batches up to the greeting's number.
+            # Drop before promising: a shard acknowledges repeated batches up to the greeting's number.
             self._drop_doubtful(process)
             if self._hello(link, self._unanswered[0].number - 1 if self._unanswered else self._number, end) == process:
                 self._process, self._address, self._link, self._is_lost = process, address, link, False
@@ -389,7 +389,7 @@ class RemoteExplorer:
         return False
 
     def _hello(self, link: Link, last: int, end: float) -> int | None:
-        """Greet, promising to repeat no batch up to `last`. Return the server process that answers, or None."""
+        """Greet, promising to repeat no batch up to `last`. Return the answering server process, or None."""
         link.socket.send_multipart([Request(wire.HELLO, 0, last).packed(), self._name])
         while (left := end - time.monotonic()) > 0:
             reply = self._receive(link, left)

@@ -1,9 +1,9 @@
-"""Segments that outlive their maker, so that a shard that is started again finds its rows.
+"""Segments that outlive their creator, so that a restarted shard finds its rows.
 
-A segment's own name disappears with its maker. Therefore it gets a second one, a hard link in /dev/shm, which names the
-buffer, the host and the shard's number. A `Keeper` removes that name if no new shard has taken it over some seconds
-after the old one died. If the keeper is killed, too, the name is removed when the next buffer is made on this host, as
-for any buffer.
+A segment's own name disappears with its creator. It therefore gets a second name, a hard link in /dev/shm, composed of
+the buffer, the host and the shard's number. A `Keeper` removes that name if no new shard takes it over within some
+seconds after the old shard died. If the keeper is also killed, the name is removed when the next buffer is created on
+this host, as for any buffer.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer
 from cpprb_impl.layout.layout import Layout
 
 FOLDER = Path("/dev/shm")
-PREFIX = "/cpprb_impl-shard-"  # with the beginning by which abandoned segments are found
-WAIT_SECONDS = 20  # for a new shard to take a name over
+PREFIX = "/cpprb_impl-shard-"  # starts with the prefix by which abandoned segments are found
+WAIT_SECONDS = 20  # for a new shard to take over a name
 # $0: path of the name; $1: seconds. Descriptor 3 passes the pipe on: a background command otherwise reads /dev/null.
 KEEPER = """
 exec 3<&0
@@ -31,7 +31,7 @@ exec 3<&0
 
 
 class Kept(NamedTuple):
-    """A segment, attached, and the name by which the shard's next supervisor finds it."""
+    """An attached segment, and the name by which the shard's next supervisor finds it."""
 
     buffer: MPPrioritizedReplayBuffer
     name: str
@@ -43,7 +43,7 @@ def _path(name: str) -> Path:
 
 
 def _names(buffer: str, host: str) -> str:
-    """Return the beginning of the names of a buffer's shards on a host."""
+    """Return the prefix of the names of a buffer's shards on a host."""
     return f"{PREFIX}{buffer}-{re.sub('[^0-9A-Za-z]', '_', host)}-"
 
 
@@ -57,20 +57,20 @@ def exists(name: str) -> bool:
 
 
 def make(buffer: str, host: str, number: int, layout: Layout) -> Kept:
-    """Make the segment of a shard. Raises OSError if there is no room for it."""
+    """Create a shard's segment. Raises OSError if there is no room for it."""
     made, name = MPPrioritizedReplayBuffer._of(layout), _name(buffer, host, number)
     os.link(_path(made.segment), _path(name))
     return Kept(made, name, number)
 
 
 def take_over(buffer: str, host: str) -> Kept | None:
-    """Attach to the segment of a shard that died here, and give it another name. Return None if there is none."""
+    """Attach to the segment of a shard that died on this host, and rename it. Return None if there is none."""
     for path in FOLDER.glob(_names(buffer, host).lstrip("/") + "*"):
         number = int(path.name.split("-")[-2])
         name = _name(buffer, host, number)
         with suppress(FileNotFoundError):
             found = MPPrioritizedReplayBuffer.attach(f"/{path.name}")
-            path.rename(_path(name))  # a server of the dead shard removes the old name only
+            path.rename(_path(name))  # a server of the dead shard removes only the old name
             return Kept(found, name, number)
     return None
 
@@ -82,10 +82,10 @@ def remove(name: str) -> None:
 
 
 class Keeper:
-    """A shell that removes a name `WAIT_SECONDS` after this process has ended, in whatever way.
+    """A shell that removes a name `WAIT_SECONDS` after this process has ended for any reason.
 
-    Ray kills the children of a process that it ends, but not this shell, which is an orphan in a session of its own.
-    Until it ends, it has a lock on the segment, without which the next buffer on this host would remove the name
+    When Ray ends a process, it kills the process's children, but not this shell, an orphan in its own session. The
+    shell holds a lock on the segment until it ends; otherwise the next buffer on this host would remove the name
     (`core/base/memory.cpp`).
     """
 
@@ -95,14 +95,14 @@ class Keeper:
             self._shell = subprocess.Popen(
                 ["/bin/sh", "-c", KEEPER, str(_path(name)), str(WAIT_SECONDS)],
                 stdin=subprocess.PIPE,
-                stdout=segment,  # nothing is written: the shell thus inherits the lock
+                stdout=segment,  # nothing is written: this is how the shell inherits the lock
                 stderr=subprocess.DEVNULL,
                 cwd="/",
                 env={"PATH": os.defpath},
                 start_new_session=True,
             )
-        self._shell.wait()  # for the outer shell, which starts the one that stays
+        self._shell.wait()  # for the outer shell, which starts the one that remains
 
     def close(self) -> None:
-        """End the shell. It removes nothing."""
+        """End the shell without removing the name."""
         self._shell.communicate(b"closed\n")

@@ -1,4 +1,4 @@
-"""Who may use the ports of a shard: processes that got the buffer's keys, which travel with it through Ray."""
+"""Access control for a shard's ports: clients need the buffer's keys, which they receive with it through Ray."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Keys:
             socket.plain_server = True
 
     def guard(self, context: zmq.Context) -> ThreadAuthenticator:
-        """Start a thread that authenticates the clients of a context. The caller must stop it."""
+        """Start a thread that authenticates a context's clients. The caller must stop it."""
         guard = ThreadAuthenticator(context)
         guard.start()
         if self.client:
@@ -58,7 +58,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class _OneClient:
-    """What pyzmq asks about the public key of a client."""
+    """The object that pyzmq asks about a client's public key."""
 
     public: bytes
 

@@ -1,9 +1,9 @@
-"""A learner of a buffer over several hosts: draws batches from all shards, and gives them new priorities.
+"""A learner of a buffer over several hosts: draws batches from all shards, and updates priorities.
 
-Each batch is divided over the shards in proportion to their sums of priorities, as they were in the last reply of each
-shard. A shard draws its part by priority, and replies with the leaves, and with the sum under which it drew. A row's
-probability is therefore known exactly even if the sums have changed meanwhile: stale sums make the estimate noisier,
-but not biased.
+Each batch is divided among the shards in proportion to their sums of priorities, as reported in each shard's last
+reply. A shard draws its part by priority, and replies with the leaves and the sum used in drawing. A row's probability
+is therefore known exactly even if the sums have changed meanwhile: stale sums make the estimate noisier, but not
+biased.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from cpprb_impl.layout.options import check_exponent
 log = logging.getLogger("cpprb_impl.hosts")
 
 ROW_BITS = 48  # of an index; the bits above are the shard's number
-PROBE_SECONDS = 0.05  # between two questions to a shard that gave no rows lately
-MOST_BYTES = 1 << 30  # of a batch's rows: a shard serves no other learner while it draws them
-GRACE_SECONDS = 0.15  # for the remaining shards to replace rows of one that was given up at the deadline
+PROBE_SECONDS = 0.05  # between probes of a shard that has supplied no rows recently
+MOST_BYTES = 1 << 30  # of a batch's rows: a shard serves no other learner while drawing them
+GRACE_SECONDS = 0.15  # for the remaining shards to replace the rows of a shard abandoned at the deadline
 
 
 class ShardsLost(ConnectionError):  # noqa: N818 (says what happened)
@@ -53,7 +53,7 @@ class Learner:
         Returns the addresses of the shards that exist now, without waiting.
     keys : Keys
     prefetch : int
-        Batches that are requested ahead. Their rows were drawn before the newest priorities took effect.
+        Number of batches requested ahead. Their rows are drawn before the newest priorities take effect.
     deadline : float
         Seconds after which `sample` goes on without a shard that does not answer.
     compress : bool
@@ -61,7 +61,7 @@ class Learner:
     normalize : {"buffer", "batch", None}
         What importance weights are divided by, as for `PrioritizedReplayBuffer`.
     alpha, eps : float
-        Those of the shards.
+        As for the shards.
     """
 
     def __init__(
@@ -87,27 +87,27 @@ class Learner:
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._sources: dict[int, Source] = {}
-        self._polled = -math.inf  # when replies and lost connections were looked for
+        self._polled = -math.inf  # when replies and lost connections were last checked
         self._numbers = 0
         self._random = np.random.default_rng()
         self._ahead: deque[Batch] = deque()
         self._columns: Sequence[wire.Column] = ()
 
     def reseed(self, seed: int | None = None) -> None:
-        """Start the numbers with which batches are divided over shards anew. Raise ValueError if a seed is given."""
+        """Restart the random numbers for dividing batches among shards. Raise ValueError if a seed is given."""
         if seed is not None:
             raise ValueError(
-                f"seed must be None, got {seed!r}: each shard draws with a generator of its own, which the operating "
-                "system seeds and all learners use"
+                f"seed must be None, got {seed!r}: each shard draws with its own generator, which the operating "
+                "system seeds and all learners share"
             )
         self._random = np.random.default_rng()
 
-    # Shards that appear, answer, and are lost.
+    # Shards appear, answer, and are lost.
 
     def _look_for_shards(self) -> None:
         found = {address.number: address for address in self._find()}
         for number, source in [*self._sources.items()]:
-            if found.get(number) != source.address:  # it is lost, or has a new supervisor
+            if found.get(number) != source.address:  # the shard is lost, or has a new supervisor
                 self._give_up(self._sources.pop(number))
         for number, address in found.items():
             if number not in self._sources:
@@ -150,12 +150,12 @@ class Learner:
         return [source.address.host for source in self._sources.values() if not source.answers]
 
     def get_stored_size(self) -> int:
-        """Return the number of transitions in the shards that answer, among them all that were stored before."""
+        """Return the number of transitions in the shards that answer, including all stored before this call."""
         end = time.monotonic() + self._deadline
         with self._whole_messages():
             self._look_for_shards()
             for source in self._sources.values():
-                if source.answers or source.is_new:  # a lost one has been asked already
+                if source.answers or source.is_new:  # a lost shard has been asked already
                     self._ask(source, None, 0, 1, 0.0)
             while any(source.pieces for source in self._sources.values()) and time.monotonic() < end:
                 self._poll(0.01)
@@ -163,7 +163,7 @@ class Learner:
 
     @contextmanager
     def _whole_messages(self) -> Iterator[None]:
-        """Connect to all shards anew if a call is interrupted (Ctrl-C), perhaps within a message."""
+        """Reconnect to all shards if a call is interrupted (Ctrl-C), since this may be in the middle of a message."""
         try:
             yield
         except Exception:
@@ -184,7 +184,7 @@ class Learner:
         source.link.socket.send(Request(kind, stop - start, self._numbers).packed())
 
     def _divide(self, batch: Batch, start: int, stop: int) -> bool:
-        """Ask all shards for rows start .. stop - 1, in proportion to their sums. Return False if none has any."""
+        """Ask all shards for rows start .. stop - 1, in proportion to their sums. Return False if no sum is positive."""
         sources = [source for source in self._sources.values() if source.answers and source.total > 0]
         if not sources:
             return False
@@ -204,7 +204,7 @@ class Learner:
         return True
 
     def _shares(self, totals: np.ndarray) -> np.ndarray:
-        """Return the share of each shard in a batch, given their sums of leaves."""
+        """Return each shard's share of a batch, given the shards' sums of leaves."""
         shares: np.ndarray = totals / totals.sum()
         return shares
 
@@ -214,7 +214,7 @@ class Learner:
                 piece.batch.is_lost = True
 
     def _probe(self) -> None:
-        """Ask shards that gave no rows lately how large their sums are."""
+        """Ask shards that have supplied no rows recently for their sums."""
         now = time.monotonic()
         for source in self._sources.values():
             if not source.pieces and now - source.link.heard > PROBE_SECONDS:
@@ -231,8 +231,8 @@ class Learner:
 
     def _receive(self, source: Source) -> None:
         socket = source.link.socket
-        # Not until `zmq.Again` is raised: pyzmq's wheels for Python 3.12 and later run Python code while they make the
-        # traceback of an exception, and a KeyboardInterrupt that is raised there disappears.
+        # Do not loop until `zmq.Again` is raised: pyzmq's wheels for Python 3.12 and later run Python code while
+        # building an exception's traceback, and a KeyboardInterrupt raised there is lost.
         while int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             try:
                 self._take(source, Reply.read(socket.recv()))
@@ -245,12 +245,12 @@ class Learner:
         source.answers, source.is_new = True, False
         piece = source.pieces.pop(reply.number, None)
         socket = source.link.socket
-        if reply.kind == wire.REFUSED and piece is None:  # new priorities, not a draw
+        if reply.kind == wire.REFUSED and piece is None:  # a refused update of priorities, not a draw
             log.warning("shard %d: %s", source.address.number, socket.recv().decode(errors="replace"))
             return
         source.total, source.smallest, source.stored = reply.total, reply.smallest, reply.stored
         if reply.kind == wire.REFUSED:
-            socket.recv_multipart()  # why: it is empty, or every priority is 0
+            socket.recv_multipart()  # the reason: the shard is empty, or every priority is 0
             self._ask_others([piece] if piece else [])
             return
         if piece is None or piece.batch is None:
@@ -264,7 +264,7 @@ class Learner:
         source.choice.took(piece.packed, piece.stop - piece.start, piece.asked, self._sampling.seconds)
 
     def _fill(self, batch: Batch, piece: BatchPart, source: Source, reply: Reply) -> None:
-        """Receive the arrays of a piece. Raise `Malformed` if they are not those that are expected."""
+        """Receive the arrays of a piece. Raise `Malformed` if they are not the expected ones."""
         socket, rows = source.link.socket, slice(piece.start, piece.stop)
         numbers, leaves = batch.indexes[rows], np.empty(piece.stop - piece.start, np.float32)
         for array in (leaves, numbers):
@@ -278,7 +278,7 @@ class Learner:
         batch.missing -= piece.stop - piece.start
 
     def _poll(self, seconds: float) -> None:
-        """Receive what has come, after waiting at most so long for anything."""
+        """Receive the replies that have arrived, after waiting for at most `seconds`."""
         self._polled = time.monotonic()
         ready = dict(self._poller.poll(max(0, int(1000 * seconds))))
         if not ready:
@@ -307,7 +307,7 @@ class Learner:
             self._await_new_shards(start)
             self._probe()
             if self._ahead and len(self._ahead[0].indexes) != rows:
-                self._ahead.clear()  # their pieces are received, and not used
+                self._ahead.clear()  # their pieces are received, but not used
             while True:
                 batch = self._next(rows, start)
                 if self._wait(batch, start):
@@ -323,7 +323,7 @@ class Learner:
         return least if self._normalize == "batch" else min(batch.least, least)
 
     def _await_new_shards(self, start: float) -> None:
-        """Wait until all shards have said how large their sums are; after the deadline, go on without the others."""
+        """Wait until all shards have reported their sums; after the deadline, go on without the others."""
         while new := [source for source in self._sources.values() if source.is_new]:
             left = start + self._deadline - time.monotonic()
             if left > 0:
@@ -344,9 +344,9 @@ class Learner:
         return self._ahead.popleft()
 
     def _await_rows(self, start: float) -> None:
-        """Ask all shards how large their sums are, and wait for an answer.
+        """Ask all shards for their sums, and wait for an answer.
 
-        Raise ValueError if all that answer are empty, `ShardsLost` if none does.
+        Raise ValueError if all shards that answer are empty, `ShardsLost` if no shard answers.
         """
         for source in self._sources.values():
             if not source.pieces and source.link.heard < start:
@@ -362,7 +362,7 @@ class Learner:
         self._look_for_shards()
 
     def _wait(self, batch: Batch, start: float) -> bool:
-        """Wait until the batch is complete. Return False if its rows are lost, and it must be asked for again."""
+        """Wait until the batch is complete. Return False if its rows are lost, so that it must be requested again."""
         end = start + self._deadline
         while batch.missing and not batch.is_lost:
             left = end - time.monotonic()
@@ -386,11 +386,11 @@ class Learner:
         """
         numbers = _whole_numbers(indexes)
         if not self._are_good(priorities, numbers.size):
-            self._trial.update_priorities(np.zeros(numbers.size, np.int64), priorities)  # raises, or takes them
+            self._trial.update_priorities(np.zeros(numbers.size, np.int64), priorities)  # raises if they are invalid
         values = array_of("priorities", priorities).astype(np.float32, copy=False)
         values = values.ravel() if values.ndim else np.full(numbers.size, values)
         with self._whole_messages():
-            if time.monotonic() - self._polled > PROBE_SECONDS:  # the caller does not draw
+            if time.monotonic() - self._polled > PROBE_SECONDS:  # the caller is not drawing batches
                 self._look_for_shards()
                 self._poll(0)
             shards, rows = numbers >> ROW_BITS, numbers & ((1 << ROW_BITS) - 1)
@@ -400,7 +400,7 @@ class Learner:
                     self._send_priorities(source, rows[mine], values[mine])
 
     def _are_good(self, priorities: Any, count: int) -> bool:
-        """Return whether this is an array of valid priorities. False does not mean that they are invalid."""
+        """Return whether `priorities` is certainly an array of valid priorities; even if not, they may be valid."""
         usual = type(priorities) is np.ndarray and priorities.dtype.kind == "f" and priorities.size == count > 0
         return usual and priorities.min() >= 0 and priorities.max() <= self._good_up_to
 
@@ -421,7 +421,7 @@ def _has_piece_of(source: Source, batch: Batch) -> bool:
 
 
 def _whole_numbers(indexes: Any) -> np.ndarray:
-    """Return the indexes (count,), int64. Raise as `PrioritizedReplayBuffer` does for one that cannot be an index."""
+    """Return the indexes (count,), int64. Raise as `PrioritizedReplayBuffer` does for an invalid index."""
     numbers = _indexes_of(indexes).ravel()
     if numbers.min(initial=0) < 0:
         bad = int(np.argmax(numbers < 0))

@@ -1,4 +1,4 @@
-"""A connection to one server of a shard, which notices when the server is gone."""
+"""A connection to one of a shard's servers, which notices when the server is gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from cpprb_impl.hosts.keys import Keys
 
-# ZeroMQ's own threads ask for and answer heartbeats, so a busy Python process is not taken for a dead one.
+# ZeroMQ's own threads ask for and answer heartbeats, so a busy Python process does not appear dead.
 HEARTBEAT_MS, SILENCE_MS = 150, 600
 LOST = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _names = itertools.count()
@@ -45,12 +45,12 @@ class Link:
         return lost
 
     def open_again(self) -> None:
-        """Drop everything that was sent and not answered."""
+        """Reconnect, dropping everything that was sent but not answered."""
         self.close()
         self._open()
 
     def close(self) -> None:
-        """Disconnect. What was not sent yet is dropped."""
+        """Disconnect. Unsent messages are dropped."""
         self.socket.disable_monitor()
         self.monitor.close(linger=0)
         self.socket.close(linger=0)

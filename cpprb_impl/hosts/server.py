@@ -1,8 +1,8 @@
-"""A server of a shard: a process that draws rows for learners, or stores rows of explorers on other hosts.
+"""A shard server: a process that draws rows for learners, or stores rows from explorers on other hosts.
 
 Its supervisor starts it as `python -m cpprb_impl.hosts.server`, and writes its `ServerSettings` as one line of JSON to
-its standard input. The server prints its port, and ends when its standard input does. The rows are in shared memory,
-so a server that was killed and started again continues with the same rows.
+its standard input. The server prints its port, and exits at the end of its standard input. The rows are in shared
+memory, so a server that was killed and restarted continues with the same rows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from cpprb_impl.hosts.strangers import Strangers, allow_connections
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 
 DRAWING, STORING = "drawing", "storing"
-REMEMBERED = 65_536  # explorers whose last batch is known; one that is forgotten may have repetitions stored twice
+REMEMBERED = 65_536  # explorers whose last batch is remembered; repetitions from a forgotten one may be stored twice
 SMALLEST_LIMIT = 1 << 16  # bytes of a part: greetings and priorities are smaller
-FRAMING = 64  # bytes that encryption adds to a part at most; it is 33
-WAKES = 64  # messages that are answered before standard input is looked at again
+FRAMING = 64  # upper bound of the bytes that encryption adds to a part, which are 33
+WAKES = 64  # messages that are answered between two checks of standard input
 
 Answer = Callable[[Sequence[zmq.Frame]], Sequence[Any] | None]  # to a message
 
@@ -46,7 +46,7 @@ class ServerSettings:
 
     @property
     def largest_part(self) -> int:
-        """The most bytes that the server accepts in one part, so that a stranger cannot fill its memory."""
+        """The largest part in bytes that the server accepts, so that a stranger cannot fill its memory."""
         if self.role == DRAWING:
             return FRAMING + wire.MOST_UPDATED * wire.bytes_of(wire.ROWS)
         return FRAMING + max(SMALLEST_LIMIT, wire.MOST_ADDED * max(map(wire.bytes_of, self.columns)))
@@ -62,7 +62,7 @@ class ServerSettings:
 
     @classmethod
     def read(cls, line: str) -> ServerSettings:
-        """Return the settings that `line` wrote."""
+        """Parse settings written by `line`."""
 
         def value(text: Any) -> Any:
             return base64.b64decode(text) if isinstance(text, str) else text and tuple(value(each) for each in text)
@@ -89,7 +89,7 @@ class Drawer:
             raise Malformed(f"a learner's request must be to draw or to update, got {request.kind!r}")
         try:
             rows, total, smallest = self.buffer._draw(request.rows)
-        except ValueError as error:  # it is empty, or every priority is 0
+        except ValueError as error:  # the shard is empty, or every priority is 0
             refusal = Reply(wire.REFUSED, 0, request.number, stored=self.buffer.get_stored_size())
             return [refusal.packed(), str(error).encode()]
         stored = self.buffer.get_stored_size()
@@ -114,9 +114,9 @@ class Storer:
         if request.kind not in (wire.HELLO, wire.ADD) or len(parts) < 2:
             what = f"{request.kind!r} and {len(parts)} parts"
             raise Malformed(f"an explorer's message must be a greeting or an add, with its name, got {what}")
-        # ZeroMQ may have connected again by itself, without what was sent before, and perhaps to a new process: a batch
-        # is stored only after the one before it. An explorer that has connected again repeats those that were not
-        # acknowledged, and what it sent before may still arrive, too.
+        # ZeroMQ may have reconnected by itself, losing what was sent before, and perhaps to a new process: a batch is
+        # stored only after its predecessor. An explorer that has reconnected repeats the batches that were not
+        # acknowledged, and what it sent before may still arrive as well.
         name, columns = parts[1].bytes, parts[2:]
         last = self.last.get(name, 0)
         if request.kind == wire.ADD and request.number <= last + 1:
@@ -166,13 +166,13 @@ def _reply(answer: Answer, parts: Sequence[zmq.Frame]) -> Sequence[Any] | None:
 
 @contextmanager
 def bound(settings: ServerSettings) -> Iterator[tuple[zmq.Socket, Strangers]]:
-    """Yield a socket to which only owners of the keys can connect, and the connections that have not shown them yet."""
+    """Yield a socket to which only owners of the keys can connect, and the connections not yet authenticated."""
     with zmq.Context() as context:
         guard = settings.keys.guard(context)
         try:
             with context.socket(zmq.ROUTER) as router:
                 router.linger = 0
-                router.set_hwm(0)  # requests are few: a learner and an explorer limit their own
+                router.set_hwm(0)  # requests are few: learners and explorers limit their own
                 router.maxmsgsize = settings.largest_part
                 router.heartbeat_ivl, router.heartbeat_timeout = 200, 800
                 settings.keys.of_server(router)

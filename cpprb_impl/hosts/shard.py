@@ -1,4 +1,4 @@
-"""A shard: the rows that one host keeps, in shared memory, and the two servers through which other hosts use them."""
+"""A shard: one host's rows, in shared memory, and the two servers through which other hosts use them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PIECE_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Address:
-    """Where a shard is. A shard that is lost and made again, empty, has another number."""
+    """A shard's location. A shard that is lost and recreated, empty, gets a new number."""
 
     number: int  # from 0 to 2^15 - 1
     host: str
     drawing_port: int
     storing_port: int
     segment: str  # for processes of the same node
-    node: str  # Ray's name of the host
+    node: str  # Ray's node ID of the host
     columns: Sequence[wire.Column]
 
 
 class Server:
-    """One server process, started again on the same port whenever it ends."""
+    """One server process, restarted on the same port whenever it ends."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -72,37 +72,37 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The id of the process that runs now."""
+        """The id of the current process."""
         return self._process.pid
 
     def close(self) -> None:
-        """End the process, and do not start it again."""
+        """End the process without restarting it."""
         with self._starting:
             self._closed, process = True, self._process
         if process.stdin:
             process.stdin.close()
         try:
             process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:  # it is stopped, or hangs
+        except subprocess.TimeoutExpired:  # the process is stopped, or hangs
             process.kill()
         self._thread.join()
 
 
 def own_address(host: str) -> str:
-    """Return Ray's address of this node in digits, where servers listen. Raise OSError if it is another machine's."""
+    """Return this node's Ray address in digits, where servers listen. Raise OSError if it is not this machine's."""
     try:
         with socket.socket() as trial:
             trial.bind((host, 0))
             return str(trial.getsockname()[0])
     except OSError:
         raise OSError(
-            "Ray's address of a node with data must be one of the machine's own, where the servers of its shard can "
-            f"listen, got {host}: pass another one to ray start --node-ip-address"
+            "the Ray address of a node with data must be one of its machine's, so that the servers of its shard can "
+            f"listen, got {host}: pass a different one to ray start --node-ip-address"
         ) from None
 
 
 class Shard:
-    """Supervises the servers of one host's shared buffer. Runs as an actor of Ray.
+    """Supervises the servers of one host's shared buffer. Runs as a Ray actor.
 
     If it dies, its servers end, and the next shard of the same buffer on this host takes over its rows and its number.
     """
@@ -127,13 +127,13 @@ class Shard:
         return self.address
 
     def wait(self) -> None:
-        """Return when the shard is closed. A caller elsewhere thus notices when the shard is lost."""
+        """Return when the shard is closed. A remote caller thus notices when the shard is lost."""
         self._closed.wait()
 
     def save(self) -> Iterator[bytes]:
         """Yield the file that `save_transitions` writes, in pieces.
 
-        Rows that come meanwhile make it begin again; raises RuntimeError if they still come after `SAVE_SECONDS`.
+        Rows added meanwhile make it start over; raises RuntimeError if rows are still being added after `SAVE_SECONDS`.
         """
         end = time.monotonic() + SAVE_SECONDS
         with tempfile.TemporaryFile() as file:
@@ -151,7 +151,7 @@ class Shard:
                 yield piece
 
     def begin_to_load(self) -> None:
-        """Forget what `take_piece` received before."""
+        """Discard what `take_piece` received before."""
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (`load` closes it)
 
     def take_piece(self, piece: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A shard as a learner knows it, and the batches whose rows come from several shards."""
+"""A learner's view of a shard, and the batches whose rows come from several shards."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ class Batch:
     probabilities: np.ndarray
     indexes: np.ndarray
     missing: int  # rows
-    is_lost: bool = False  # no shard could give the missing rows
+    is_lost: bool = False  # no shard could supply the missing rows
     least: float = float("inf")  # the smallest probability of any stored row
 
 
 @dataclass(eq=False)
 class BatchPart:
-    """Rows of a batch that one shard was asked for. A probe has no batch."""
+    """Rows of a batch that were requested from one shard. A probe has no batch."""
 
     batch: Batch | None
     start: int
     stop: int
-    share: float  # of the batch's rows that come from this shard, in the mean
+    share: float  # expected share of the batch's rows that come from this shard
     packed: bool  # whether its rows may be compressed
-    asked: float  # when, in seconds spent in `sample`
+    asked: float  # time of the request, in seconds spent in `sample`
 
 
 class Source:
-    """A shard as the learner knows it."""
+    """A learner's view of a shard."""
 
     def __init__(self, address: Address, link: Link, choice: CompressionChoice) -> None:
         self.address, self.link, self.choice = address, link, choice
-        self.pieces: dict[int, BatchPart] = {}  # by number of the request
-        self.answers = False  # since it was connected
-        self.is_new = True  # it has neither answered nor been given up
+        self.pieces: dict[int, BatchPart] = {}  # by request number
+        self.answers = False  # has answered since it was connected
+        self.is_new = True  # has neither answered nor been abandoned
         self.total = self.smallest = 0.0
         self.stored = 0
 

@@ -1,4 +1,4 @@
-"""The connections of a server that have not authenticated: see `Strangers`."""
+"""A server's unauthenticated connections: see `Strangers`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ ENDPOINT = "inproc://replay-strangers"
 
 
 class Strangers:
-    """Closes the oldest connections that have not authenticated, once there are more than `most`.
+    """Closes the oldest unauthenticated connections once there are more than `most`.
 
-    ZeroMQ accepts every connection and closes one that stays silent after 30 s. Without a limit, silent ones would
+    ZeroMQ accepts every connection, and closes silent ones only after 30 s. Without a limit, silent connections would
     use up the process's descriptors, and no other client could connect. ZeroMQ reports connections by descriptor, but
-    not which of them have authenticated: only those send messages, so the server passes the first part of each.
+    not which of them have authenticated: only those can send messages, so the server passes each message's first part
+    to `has_sent`.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class Strangers:
         self._events.close(linger=0)
 
     def has_sent(self, part: zmq.Frame) -> None:
-        """Note that the connection which sent this part has authenticated.
+        """Record that the connection that sent this part has authenticated.
 
         If a client's first message arrives before ZeroMQ reports its connection, the connection counts as waiting until
         the second message.
@@ -69,15 +70,16 @@ class Strangers:
 
 
 def _shut(descriptor: int) -> None:
-    """Let ZeroMQ find that the peer of a connection has closed it.
+    """Make ZeroMQ see a connection as closed by its peer.
 
-    If it was closed meanwhile and the number belongs to another connection, that one connects again.
+    If the descriptor was closed meanwhile and its number now belongs to another connection, that connection's client
+    reconnects.
     """
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
         connection.shutdown(socket.SHUT_RDWR)
 
 
 def allow_connections() -> None:
-    """Raise this process's limit of open descriptors, often 1,024, to the most that it may have."""
+    """Raise this process's limit of open descriptors, often 1,024, to the hard limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

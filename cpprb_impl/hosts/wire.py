@@ -1,7 +1,7 @@
-"""The messages between learners, explorers and the servers of a shard.
+"""The messages between learners, explorers and shard servers.
 
 A message is a ZeroMQ multipart message: a `Request` or `Reply`, and then one part per array, with its bytes in C order.
-All numbers are little-endian. The part of a column may have fewer bytes than the array: it is then one LZ4 block.
+All numbers are little-endian. A column's part may have fewer bytes than the array: it is then one LZ4 block.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from cramjam import DecompressionError, lz4
 Column = tuple[str, str, tuple[int, ...]]  # name, dtype, shape of one row
 Kind = Literal[b"d", b"p", b"u", b"h", b"a", b"x"]
 
-DRAW: Kind = b"d"  # draw `rows` rows; the reply has their leaves, their numbers, and a part per column
-DRAW_PACKED: Kind = b"p"  # the same, and columns may be compressed
+DRAW: Kind = b"d"  # draw `rows` rows; the reply has their leaves, row numbers, and a part per column
+DRAW_PACKED: Kind = b"p"  # the same, but columns may be compressed
 UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and priorities; there is no reply
-# An explorer's greeting: its part is the name, its number that of the last batch that will not be sent again.
-# The reply says, as `stored`, which process answers: one started again does not know explorers.
+# An explorer's greeting: its part is the explorer's name, its number that of the last batch that will not be sent
+# again. The reply identifies, in `stored`, the answering process: a restarted process does not know explorers.
 HELLO: Kind = b"h"
 # Store `rows` rows: parts are the explorer's name, each column, and perhaps priorities. If an earlier batch is missing,
-# nothing is stored, and the reply is that to a greeting: the explorer must greet again.
+# nothing is stored, and the reply is as to a greeting: the explorer must greet again.
 ADD: Kind = b"a"
-REFUSED: Kind = b"x"  # only as a reply: nothing was done; its one part says why
+REFUSED: Kind = b"x"  # only as a reply: nothing was done; its only part states the reason
 
 ROWS: Column = ("rows", "<i8", ())
 PRIORITIES: Column = ("priorities", "<f4", ())
 
-# Bytes: of arrays that are worth compressing, of those that LZ4 can compress, and the most that one compressed byte
-# can become.
+# In bytes: the sizes of arrays that are worth compressing and that LZ4 can compress, and the most that one compressed
+# byte can expand to.
 SMALL, LARGE, MOST_EACH = 1024, 0x7E000000, 255
 
-# Rows of one message at most: to add, and with new priorities. A server drops a connection that sends larger parts.
+# Most rows per message: added, and with new priorities. A server drops a connection that sends larger parts.
 MOST_ADDED, MOST_UPDATED = 1024, 1 << 20
 
 
@@ -60,7 +60,7 @@ class Request(NamedTuple):
 
     @classmethod
     def read(cls, part: bytes) -> Request:
-        """Raise `Malformed` if the part is not a request."""
+        """Parse a part. Raise `Malformed` if it is not a request."""
         if len(part) != REQUEST.size:
             raise Malformed(f"a request must have {REQUEST.size} bytes, got {len(part)}")
         return cls(*REQUEST.unpack(part))
@@ -72,9 +72,9 @@ class Reply(NamedTuple):
     kind: bytes
     rows: int
     number: int
-    total: float = 0.0  # sum of the leaves of all rows of the shard, when these were drawn
+    total: float = 0.0  # sum of the leaves of all rows in the shard at the time of drawing
     smallest: float = 0.0  # smallest of these leaves
-    stored: int = 0  # rows of the shard; in reply to HELLO, a number of the server process
+    stored: int = 0  # rows in the shard; in reply to HELLO, a number that identifies the server process
 
     def packed(self) -> bytes:
         """Return the bytes of the part."""
@@ -82,7 +82,7 @@ class Reply(NamedTuple):
 
     @classmethod
     def read(cls, part: bytes) -> Reply:
-        """Raise `Malformed` if the part is not a reply."""
+        """Parse a part. Raise `Malformed` if it is not a reply."""
         if len(part) != REPLY.size:
             raise Malformed(f"a reply must have {REPLY.size} bytes, got {len(part)}")
         return cls(*REPLY.unpack(part))
@@ -111,7 +111,7 @@ def pack(array: np.ndarray) -> Any:
 
 
 def unpack(part: Any, array: np.ndarray) -> None:
-    """Decompress a part into a C-contiguous array. Raise `Malformed` if it is no LZ4 block of the array's size.
+    """Decompress a part into a C-contiguous array. Raise `Malformed` if it is not an LZ4 block of the array's size.
 
     The array may then have been overwritten.
     """
@@ -126,7 +126,7 @@ def unpack(part: Any, array: np.ndarray) -> None:
 def send(socket: zmq.Socket, parts: Iterable[Any]) -> None:
     """Send a message, whose arrays must not change until it has been received.
 
-    `zmq.Socket.send_multipart` takes about 2 us more for each part, to combine flags.
+    `zmq.Socket.send_multipart` takes about 2 us more per part, to combine flags.
     """
     *first, last = parts
     for part in first:
@@ -137,7 +137,7 @@ def send(socket: zmq.Socket, parts: Iterable[Any]) -> None:
 def receive_into(socket: zmq.Socket, array: np.ndarray, *, packed: bool = False) -> None:
     """Receive the next part of a message into a C-contiguous array; `packed`: it may be compressed.
 
-    Raise `Malformed` if there is none, or if it has another size. The array may then have been overwritten.
+    Raise `Malformed` if there is no part, or if it has the wrong size. The array may then have been overwritten.
     """
     if not socket.getsockopt(zmq.RCVMORE):
         raise Malformed("a message has too few parts")
@@ -151,7 +151,7 @@ def receive_into(socket: zmq.Socket, array: np.ndarray, *, packed: bool = False)
 def arrays(parts: Sequence, count: int, columns: Iterable[Column], *, packed: bool = False) -> dict[str, np.ndarray]:
     """Return the parts as arrays of `count` rows, without copying those that are not compressed.
 
-    `packed` says whether parts may be compressed. Raise `Malformed` if a part has another size.
+    `packed`: parts may be compressed. Raise `Malformed` if a part has the wrong size.
     """
     columns = list(columns)
     if len(parts) != len(columns):
