@@ -184,7 +184,7 @@ class Learner:
         source.link.socket.send(Request(kind, stop - start, self._numbers).packed())
 
     def _divide(self, batch: Batch, start: int, stop: int) -> bool:
-        """Ask all shards for rows start .. stop - 1, in proportion to their sums. Return False if no sum is positive."""
+        """Ask all shards for rows start .. stop - 1, in proportion to their sums. Return False if all are 0."""
         sources = [source for source in self._sources.values() if source.answers and source.total > 0]
         if not sources:
             return False

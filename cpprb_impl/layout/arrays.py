@@ -9,10 +9,11 @@ import numpy as np
 
 
 def array_of(name: str, value: Any) -> np.ndarray:
-    """Return `value` as an array, which may share its memory.
+    """Return `value` as an array, which may share memory with `value`.
 
-    PyTorch's tensors may need gradients, or be on a GPU. One of a dtype that NumPy lacks, such as bfloat16, becomes an
-    array of float64. Raises TypeError or ValueError, naming `value` by `name`, if it cannot be an array, or is masked.
+    PyTorch tensors may require gradients, or be on a GPU. A tensor with a dtype that NumPy lacks, such as bfloat16,
+    becomes a float64 array. Raises TypeError or ValueError, naming `name`, if `value` cannot be converted, or is
+    masked.
     """
     if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
         raise ValueError(f"{name} must not be masked, got {value!r}")
@@ -29,9 +30,9 @@ def array_of(name: str, value: Any) -> np.ndarray:
 
 
 def members_of(value: Any, dtype: np.dtype) -> list[tuple[Any, np.dtype, int]]:
-    """Return the values, the dtype and its size of each member of structs that are to be converted to `dtype`.
+    """Return each member's values, dtype and dtype size, for structs that are to be converted to `dtype`.
 
-    NumPy assigns members by position. Those of anything that is no struct are objects, which change nothing.
+    NumPy assigns members by position. A value that is not a struct counts as one of objects, which changes nothing.
     """
     names = dtype.names or ()
     if not isinstance(value, np.ndarray | np.void) or value.dtype.names is None:

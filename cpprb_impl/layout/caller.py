@@ -1,4 +1,4 @@
-"""Warnings in the name of the user's code, whatever functions of this package call each other."""
+"""Warnings that name the line in the user's code, however deep the calls within this package are."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ OURS = frozenset({"cpprb_impl", "stable_baselines3"})
 def warn(text: str) -> None:
     """Issue a UserWarning that names the caller's line.
 
-    Python shows a warning once for each line. If it named a line of this package, only the first buffer of a process
-    would cause one.
+    Python shows a warning once per line. If it named a line in this package, only a process's first buffer would cause
+    a warning.
     """
     warnings.warn(text, UserWarning, stacklevel=_level_of_caller())
 
 
 def _level_of_caller() -> int:
-    """Return `stacklevel`, in `warn`, for the first frame outside this package; the outermost if all are in it."""
+    """Return the `stacklevel`, in `warn`, of the first frame outside this package, or else of the outermost frame."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         level, frame = level + 1, frame.f_back

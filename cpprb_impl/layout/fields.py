@@ -11,7 +11,7 @@ import numpy as np
 
 LARGEST = 2**63 - 1  # the largest integer that the native ring accepts
 
-OF_A_FIELD = ("shape", "dtype", "add_shape")  # cpprb writes the last one into the dicts that it was given
+OF_A_FIELD = ("shape", "dtype", "add_shape")  # cpprb writes "add_shape" into the dicts that it receives
 
 NativeField = tuple[str, np.dtype, tuple[int, ...]]
 
@@ -69,12 +69,12 @@ def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
 def stack_axes(names: str | Sequence[str] | Mapping[str, int] | None, fields: Sequence[NativeField]) -> dict[str, int]:
     """Return `stack_compress` as the axis of each field's frames, which may be negative.
 
-    Raises TypeError or ValueError for an axis that a field does not have. Names of no field are not checked.
+    Raises TypeError or ValueError for an axis that a field does not have. Names that are not fields are not checked.
     """
     if not isinstance(names, Mapping):
         return dict.fromkeys(field_names("stack_compress", names), -1)
     if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"stack_compress must be a mapping of the names of fields, got {names!r}")
+        raise TypeError(f"stack_compress must be a mapping from field names, got {names!r}")
     axes = {name: integer(f"stack_compress[{name!r}]", axis) for name, axis in names.items()}
     shapes = {name: shape for name, _, shape in fields}
     for name, axis in axes.items():
@@ -88,7 +88,7 @@ def stack_axes(names: str | Sequence[str] | Mapping[str, int] | None, fields: Se
 
 
 def check_compress(compress: str | None, stacks: Collection[str], prefix: str | None) -> None:
-    """Raise ValueError if the frames of `stacks` cannot be compressed so; None: they are not compressed."""
+    """Raise ValueError if the frames of `stacks` cannot be compressed in this way; None means no compression."""
     if compress is None:
         return
     if compress != "lz4":
@@ -96,7 +96,7 @@ def check_compress(compress: str | None, stacks: Collection[str], prefix: str | 
     if not stacks:
         raise ValueError("compress must be None unless stack_compress names the fields whose frames are compressed")
     if prefix is not None:
-        raise ValueError("compress must be None if mmap_prefix is given: frames are compressed in memory only")
+        raise ValueError("compress must be None if mmap_prefix is given: frames are compressed only in memory")
 
 
 def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:
@@ -108,7 +108,7 @@ def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:
 
 
 def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeField]:
-    """Return a field "next_NAME", like NAME, for each of `names` that does not have one yet.
+    """Return a field "next_NAME", like NAME, for each of `names` that has no such field yet.
 
     Raises KeyError for a name that is not a field.
     """
@@ -139,7 +139,7 @@ def parse_size(size: Any) -> int:
 
 
 def integer(name: str, value: Any) -> int:
-    """Return `value` as an int. Raises TypeError, naming it, for any other type, floats included."""
+    """Return `value` as an int. Raises TypeError naming `name` for any other type, including floats."""
     try:
         return operator.index(value)
     except TypeError:
@@ -147,7 +147,7 @@ def integer(name: str, value: Any) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return `value` as a bool. Raises TypeError, naming it, for text, of which "no" would be true."""
+    """Return `value` as a bool. Raises TypeError naming `name` for text, since even "no" would be true."""
     if isinstance(value, (str, bytes)):
         raise TypeError(f"{name} must be a bool, got {value!r}")
     return bool(value)
@@ -169,7 +169,7 @@ def parse_seed(seed: Any) -> int | None:
 
 
 def positive_integer(name: str, value: Any) -> int:
-    """Return `value` as an int of at least 1; a float is truncated. Raises TypeError or ValueError naming it."""
+    """Return `value` as an int of at least 1; a float is truncated. Raises TypeError or ValueError naming `name`."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if not (1 <= value < float("inf")):  # NaN fails too
@@ -178,7 +178,7 @@ def positive_integer(name: str, value: Any) -> int:
 
 
 def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each field of objects, by name. Raises ValueError if a shape is invalid."""
+    """Return the shape of each object field, by name. Raises ValueError if a shape is invalid."""
     shapes = {name: shape for name, dtype, shape in fields if dtype.kind == "O"}
     for name, shape in shapes.items():
         if min(shape, default=1) < 1:
@@ -192,7 +192,7 @@ def without_objects(fields: Sequence[NativeField]) -> list[NativeField]:
 
 
 def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mmap_prefix: Any) -> None:
-    """Raise ValueError for options that do not work with fields of objects."""
+    """Raise ValueError for options that do not work with object fields."""
     for name in stack_compress:
         if name in objects:
             raise ValueError(f"stack_compress: {name!r} holds Python objects, which have no frames")

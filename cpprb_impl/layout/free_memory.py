@@ -1,4 +1,4 @@
-"""Warn of buffers that will not fit: the system grants any amount of memory, and fails only once it is used."""
+"""Warn of buffers that will not fit: the system grants any amount of memory, and fails only when it is used."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from cpprb_impl.layout.caller import warn
 from cpprb_impl.layout.fields import LARGEST, NativeField
 
-SMALL = 1 << 26  # bytes: smaller buffers fit anywhere, and it takes some 0.1 ms to find out how much room there is
+SMALL = 1 << 26  # bytes: smaller buffers fit anywhere, and finding out how much room there is takes some 0.1 ms
 SHM = "/dev/shm"
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"))
 GROUPS, MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 ADVICE = (
-    "a smaller size, smaller dtypes (uint8 for pictures), and frames that are stored once (next_of, stack_compress) "
+    "a smaller size, smaller dtypes (uint8 for images), and frames that are stored once (next_of, stack_compress) "
     "need less"
 )
 
@@ -30,7 +30,7 @@ def warn_if_too_large(
     prefix: str | None = None,
     shared: bool = False,
 ) -> None:
-    """Warn if `size` transitions exceed the memory or, with the `prefix` of their files, the disk.
+    """Warn if `size` transitions exceed memory or, with the `prefix` of their files, disk space.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ def warn_if_too_large(
     fields : sequence of (name, dtype, shape)
         What is stored, without next_* of `next_of`.
     stacked : mapping of str to int
-        The axis of each field's frames. Each transition stores at least one of them.
+        The axis of each field's frames. Each transition stores at least one frame.
     compressed : bool
-        Whether frames of `stacked` are compressed: their size is unknown, and not counted.
+        Whether frames of `stacked` are compressed: their size is then unknown, and not counted.
     """
     needed = sum(size * _row_bytes(field, stacked, compressed) for field in fields)
-    if not SMALL <= needed <= LARGEST:  # the native ring refuses larger ones
+    if not SMALL <= needed <= LARGEST:  # the native ring rejects larger buffers
         return
     if prefix:
         what, rooms, advice = "disk space", _room_on_disk(prefix, fields), ADVICE
@@ -77,7 +77,7 @@ def _room_in_memory(shared: bool) -> dict[str, int]:
 
 
 def _room_on_disk(prefix: str, fields: Sequence[NativeField]) -> dict[str, int]:
-    """Return what is free once the files that the buffer replaces are gone; nothing if that is unknown."""
+    """Return the free space once the files that the buffer replaces are gone; nothing if that is unknown."""
     folder = os.path.dirname(prefix) or "."
     with suppress(OSError):
         disk = os.statvfs(folder)
@@ -101,9 +101,9 @@ def group_limits(groups: Path = GROUPS, mounted: Path = MOUNTED) -> Iterator[int
                 top, name = mounted / "memory", "memory.limit_in_bytes"
             else:
                 continue
-            group = top / path.lstrip("/")  # in a container, it may exist on the host only
+            group = top / path.lstrip("/")  # in a container, it may exist only on the host
             for folder in (group, *group.parents):
-                with suppress(OSError, ValueError):  # there is no file, or no limit: "max"
+                with suppress(OSError, ValueError):  # there is no file, or the limit is "max"
                     yield int((folder / name).read_text())
                 if folder == top:
                     break

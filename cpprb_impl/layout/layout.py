@@ -1,7 +1,7 @@
-"""What a buffer is made from, as one value.
+"""All that defines a buffer, as one value.
 
-Constructors fill it, and the native ring takes it; copies and pickles contain it. As JSON, it is stored in shared
-segments, with which a pickled buffer compares its own.
+Constructors fill in a layout, the native ring is created from it, and copies and pickles contain it. Shared segments
+store it as JSON, with which a pickled buffer compares its own layout.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IN_SHARED = OPTIONS.keys() - APART - {"compress"}
 
 @dataclass(frozen=True)
 class Layout:
-    """How a buffer is made. Buffers with equal layouts store rows alike and behave alike.
+    """A buffer's size, fields and options. Buffers with equal layouts store rows alike and behave alike.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Layout:
     fields : list of (name, dtype, shape)
         What the native ring stores, without next_* of `next_of`; int64 numbers stand for Python objects.
     options : dict
-        The checked options of the constructor, as `cpprb_impl.layout.options.stored` returns them; "objects" lists the
+        The constructor's checked options, as `cpprb_impl.layout.options.stored` returns them; "objects" lists the
         fields of Python objects.
     prioritized : bool
     nstep : dict, optional
@@ -64,7 +64,7 @@ class Layout:
         """Return the layout of a constructor's arguments, and the fields that `add` takes.
 
         `options` are those that `cpprb_impl.layout.options.read` returned. Raises TypeError, ValueError, OverflowError
-        or KeyError if they do not fit each other or the fields.
+        or KeyError if the options contradict each other or do not fit the fields.
         """
         capacity, prefix, nstep = parse_size(size), path_prefix(options["mmap_prefix"]), options["Nstep"]
         following, stacked = field_names("next_of", options["next_of"]), stack_axes(options["stack_compress"], fields)
@@ -85,7 +85,7 @@ class Layout:
                 f"compress must be None in a shared buffer, whose frames have a fixed size, got {options['compress']!r}"
             )
         check_compress(options["compress"], stacked, prefix)
-        if prefix and is_shared:  # processes with other working directories open its files, too
+        if prefix and is_shared:  # processes with different working directories open its files, too
             prefix = os.path.join(os.getcwd(), prefix)
         chosen = stored({**options, "next_of": following, "stack_compress": stacked, "mmap_prefix": prefix})
         if objects:
@@ -97,7 +97,7 @@ class Layout:
 
     @property
     def added(self) -> list[NativeField]:
-        """The fields that `add` takes; for those of Python objects, their numbers."""
+        """The fields that `add` takes, with numbers in place of Python objects."""
         return self.fields + next_fields(self.fields, self.options["next_of"])
 
     @property
@@ -112,7 +112,7 @@ class Layout:
 
     @property
     def steps(self) -> dict[str, Any] | None:
-        """The n-step options. Pending steps of several environments come in turn, so their number is part of them."""
+        """The n-step options. They include the number of environments, whose pending steps are interleaved."""
         return self.nstep if self.nstep is None or self.n_envs == 1 else {**self.nstep, "n_envs": self.n_envs}
 
     def private(self, size: int, **options: Any) -> Layout:
@@ -127,7 +127,7 @@ class Layout:
 
     @classmethod
     def read(cls, text: str) -> Layout:
-        """Parse the `text` of the layout of a shared buffer.
+        """Parse the `text` of a shared buffer's layout.
 
         Raises KeyError, TypeError, ValueError, OverflowError or RecursionError unless a buffer could have written it.
         """
@@ -140,7 +140,7 @@ class Layout:
             fields.append((name, _dtype(each.value("dtype", str, list)), shape))
         nstep = None if about.is_null("nstep") else read_options(about.value("nstep", dict), fields)
         options, prioritized = about.value("options", dict), about.value("prioritized", bool)
-        wrong = f"its options must be those of a shared buffer that are not at their defaults, got {sorted(options)}"
+        wrong = f"its options must be those of a shared buffer that differ from the defaults, got {sorted(options)}"
         wanted = ALWAYS if prioritized else ALWAYS - {*OF_PRIORITIES}
         if not wanted <= options.keys() <= (IN_SHARED if prioritized else IN_SHARED - {*OF_PRIORITIES}):
             raise ValueError(wrong)
@@ -153,11 +153,11 @@ class Layout:
 
 
 class Given(NamedTuple):
-    """A layout, and what else follows from the constructor's arguments."""
+    """A layout, and everything else that follows from the constructor's arguments."""
 
     layout: Layout
     added: list[NativeField]  # the fields that `add` takes
-    stored: list[NativeField]  # those of the layout, with dtype object where it has numbers
+    stored: list[NativeField]  # the layout's fields, with dtype object where it has numbers
     next_of: list[str]  # as it was given
 
 

@@ -59,7 +59,7 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
     if discount := _names("discount", options.get("discount"), by_name):
         name = _one("discount", discount)
         if by_name[name][0].kind != "f" or name in (*rewards, *following):
-            raise TypeError(f"Nstep: discount must name a field of floating dtype for it alone, got {name!r}")
+            raise TypeError(f"Nstep: discount must name a field of floating dtype that has no other use, got {name!r}")
         found["discount"] = [name]
     return found
 

@@ -1,8 +1,8 @@
-"""The options of the buffers' constructors: their types, defaults and checks, each stated once.
+"""The options of buffer constructors: their types, defaults and checks, each stated once.
 
-A new option is a line in a class and in `OPTIONS`, a line in `parse_options` (bindings/options.cpp) and in the struct
-that it fills, its use, and its docstring. At its default, an option is not part of a `Layout`, so that buffers that an
-earlier version made have equal layouts; those that were always part of it are in `ALWAYS`.
+A new option needs a line in a class and in `OPTIONS`, a line in `parse_options` (bindings/options.cpp) and in the
+struct that this function fills, its use, and its docstring. An option at its default is not part of a `Layout`, so that
+buffers created by earlier versions have equal layouts; options that were always part of layouts are in `ALWAYS`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BufferOptions(TypedDict, total=False):
 
 
 class SharedOptions(BufferOptions, total=False):
-    """Options of the buffers that processes share."""
+    """Options of shared buffers."""
 
     lock: str
     prefault: bool
@@ -48,7 +48,7 @@ class SharedOptions(BufferOptions, total=False):
 
 
 class PriorityOptions(TypedDict, total=False):
-    """Options of priorities."""
+    """Options that concern priorities."""
 
     alpha: float
     eps: float
@@ -57,15 +57,15 @@ class PriorityOptions(TypedDict, total=False):
 
 
 class PrioritizedOptions(BufferOptions, PriorityOptions, total=False):
-    """Options of the prioritized buffer of one process."""
+    """Options of the single-process prioritized buffer."""
 
 
 class SharedPrioritizedOptions(SharedOptions, PriorityOptions, total=False):
-    """Options of the prioritized buffer that processes share."""
+    """Options of the shared prioritized buffer."""
 
 
 def check_exponent(name: str, value: float) -> float:
-    """Return `value` as a float. Raises TypeError or ValueError naming it unless it is finite and not negative."""
+    """Return `value` as a float. Raises TypeError or ValueError naming `name` unless it is finite and not negative."""
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a number, got {value!r}")
     try:
@@ -102,10 +102,10 @@ def _one_of(known: Sequence[str]) -> Callable[[str, Any], str]:
 
 
 class Option(NamedTuple):
-    """An option of a constructor. `check` returns a value as a layout stores it, or raises an error that names it."""
+    """A constructor option. `check` returns a value as a layout stores it, or raises an error that names the option."""
 
     default: Any = None
-    check: Callable[[str, Any], Any] | None = None  # None: it depends on the fields, or is not part of a layout
+    check: Callable[[str, Any], Any] | None = None  # None: depends on the fields, or not part of a layout
 
 
 OPTIONS: dict[str, Option] = {
@@ -132,7 +132,7 @@ OPTIONS: dict[str, Option] = {
 TYPES = {**SharedOptions.__annotations__, **PriorityOptions.__annotations__}
 OF_PRIORITIES = tuple(name for name in OPTIONS if name in PriorityOptions.__optional_keys__)
 OF_SHARING = SharedOptions.__annotations__.keys() - BufferOptions.__annotations__.keys()
-#: Options that constructors take, but that are not part of a layout, or in another form.
+#: Options that constructors take, but that are not part of a layout, or only in a different form.
 APART = {"default_dtype", "Nstep", "seed", "logger", "ctx", "backend"}
 ALWAYS = {"next_of", "stack_compress", "lock", "prefault", *OF_PRIORITIES}
 
@@ -140,13 +140,13 @@ Init = TypeVar("Init", bound=Callable[..., None])
 
 
 def known(kind: type, **defaults: Any) -> dict[str, Any]:
-    """Return the names in a class of options, in the order of `OPTIONS`, with their defaults."""
+    """Return the names in an options class, in the order of `OPTIONS`, with their defaults."""
     names: frozenset[str] = kind.__optional_keys__  # type: ignore[attr-defined]
     return {name: defaults.get(name, option.default) for name, option in OPTIONS.items() if name in names}
 
 
 def shows(options: Mapping[str, Any]) -> Callable[[Init], Init]:
-    """Decorate a constructor that takes these options: its signature shows each of them with its default."""
+    """Decorate a constructor that takes these options, so that its signature shows each option with its default."""
 
     def decorate(init: Init) -> Init:
         own = inspect.signature(init).parameters.values()

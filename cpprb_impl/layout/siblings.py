@@ -1,7 +1,7 @@
 """Options of cpprb's other classes, which each constructor ignores with a warning.
 
-cpprb's constructors ignore every name that they do not know. Programs therefore pass one dict of options to several
-classes, such as `check_for_update` to uniform and prioritized buffers.
+cpprb's constructors ignore all unknown names. Programs therefore pass one dict of options to several classes, such as
+`check_for_update` to uniform and prioritized buffers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from cpprb_impl.layout.caller import warn
 
-# By the class that introduces them; `create_buffer` adds prioritized, which HindsightReplayBuffer has too.
+# By the class that introduces them; `create_buffer` adds prioritized, which HindsightReplayBuffer also has.
 OPTIONS = {
     "ReplayBuffer": ("size", "env_dict", "next_of", "stack_compress", "default_dtype", "Nstep", "mmap_prefix"),
     "PrioritizedReplayBuffer": ("alpha", "eps", "check_for_update", "normalize"),
@@ -37,5 +37,5 @@ def ignore_siblings(of: str, options: Iterable[str]) -> None:
             raise TypeError(f"{of}() got an unexpected keyword argument {name!r}")
     names = ", ".join(ignored)
     one = len(ignored) == 1
-    belong = "which belongs to another class; it is" if one else "which belong to other classes; they are"
+    belong = "which belongs to a different class; it is" if one else "which belong to other classes; they are"
     warn(f"{of} has no {'option' if one else 'options'} {names}, {belong} ignored")

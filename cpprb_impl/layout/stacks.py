@@ -1,4 +1,4 @@
-"""Along which axis the frames of an observation are stacked: as the user says, or found from its shape and dtype."""
+"""The axis along which an observation's frames are stacked: given by the user, or inferred from its shape and dtype."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ StackAxis = int | Mapping[Any, int | None] | None  # keys are names, or TorchRL'
 
 
 def found_axis(shape: tuple[int, ...], dtype: Any) -> int | None:
-    """Return the axis of the frames in an image of bytes, or in several; None if there is none for certain.
+    """Return the frame axis of one or several images of bytes; None if it is uncertain.
 
-    That is the first axis of (C, H, W) and of four axes, and the last one of (H, W, C) with four channels or more: with
-    three, it is more probably one image, which takes longer to draw if its channels are stored one by one.
+    The frame axis is the first axis of (C, H, W) and of four-dimensional shapes, and the last axis of (H, W, C) with
+    four channels or more. Three channels are more probably a single image, which takes longer to draw if its channels
+    are stored separately.
     """
     if dtype != np.uint8:
         return None
@@ -33,13 +34,13 @@ def axes_of_stacks(kinds: Mapping[str, tuple[tuple[int, ...], Any]], given: Stac
     kinds : mapping from name to (shape, dtype)
         The observations whose frames can be stored once.
     given : int, or mapping from name to int or None, optional
-        The option `stack_axis`: for the only observation, or for some of them, where None means that it is no stack.
-        For the others, the axis is found.
+        The option `stack_axis`: for the only observation, or for some observations, where None marks one that is not a
+        stack. For the others, the axis is inferred.
 
     Raises
     ------
     TypeError, ValueError
-        If an axis is no int or not one of the observation, or a name is none of the observations.
+        If an axis is not an int or not an axis of the observation, or a name is not that of an observation.
     """
     if given is None:
         given = {}
@@ -70,4 +71,4 @@ def _checked(given: Any, shape: tuple[int, ...]) -> int | None:
 
 
 def _names(kinds: Mapping[str, Any]) -> str:
-    return ", ".join(repr(name) for name in kinds) or "the observations, of which none can be stored once"
+    return ", ".join(repr(name) for name in kinds) or "the observations, none of which can be stored once"

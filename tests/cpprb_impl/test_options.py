@@ -123,7 +123,7 @@ def test_one_warning_names_all_ignored_options():
         cpprb_impl.ReplayBuffer(8, FIELDS, alpha=0.5, ctx=None)
     text = "ReplayBuffer has no options alpha, ctx, which belong to other classes; they are ignored"
     assert [str(each.message) for each in seen] == [text]
-    with pytest.warns(UserWarning, match="no option alpha, which belongs to another class; it is ignored"):
+    with pytest.warns(UserWarning, match="no option alpha, which belongs to a different class; it is ignored"):
         cpprb_impl.ReplayBuffer(8, FIELDS, alpha=0.5)
 
 
