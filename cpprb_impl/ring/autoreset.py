@@ -1,4 +1,4 @@
-"""The transform that leaves out the step with which a vector environment only begins a new episode."""
+"""The transform that leaves out steps in which a vector environment only begins a new episode."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from cpprb_impl.ring.transform import Transform
 class Autoreset(Transform):
     """Finds the dummy step that a vector environment makes after each episode (Gymnasium's AutoresetMode.NEXT_STEP).
 
-    Its observation is the last one of the ended episode, its action is ignored, and its next observation is the first
-    one of the next episode.
+    The dummy step's observation is the ended episode's last, its action is ignored, and its next observation is the
+    next episode's first.
     """
 
     _is_shared = False
-    _reader: RowReader | None = None  # made by the first add
+    _reader: RowReader | None = None  # created by the first add
 
     def __init__(self, layout: Layout) -> None:
         super().__init__()
@@ -38,15 +38,15 @@ class Autoreset(Transform):
 
     def _after_fork(self) -> None:
         super()._after_fork()
-        if self._is_shared:  # the environments are the parent's, as the pending steps of a shared buffer are
+        if self._is_shared:  # the environments belong to the parent, as do a shared buffer's pending steps
             self.over = np.zeros_like(self.over)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return which environments reset with their next step."""
+        """Return which environments reset in their next step."""
         return {"over": self.over}
 
     def at(self, state: Mapping[str, np.ndarray]) -> Self:
-        """Return a transform that goes on from what `state` returned; raises ValueError if it is invalid."""
+        """Return a transform that continues from what `state` returned; raises ValueError if `state` is invalid."""
         twin, over = copy.copy(self), state.get("over")
         twin.over = np.zeros_like(self.over) if over is None else over
         if twin.over.dtype != bool or twin.over.shape != self.over.shape:
@@ -56,7 +56,7 @@ class Autoreset(Transform):
         return twin
 
     def find(self, env_ids: np.ndarray, columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return which rows are steps of an episode, bool (rows,), and what `over` is after them."""
+        """Return which rows are steps of an episode, bool (rows,), and the value of `over` after these rows."""
         ended = np.zeros(len(env_ids), bool)
         for name in self.ends:
             ended |= columns[name].reshape(len(env_ids), -1).any(axis=1)
@@ -83,7 +83,7 @@ class Autoreset(Transform):
 
 
 def _reader_for(buffer: BufferBase) -> RowReader:
-    """Return what reads the fields that `add` takes, each in the dtype in which the native ring reads it."""
+    """Return a reader for the fields that `add` takes, each with the dtype that the native ring uses."""
     columns = buffer._get_pending() or buffer.get([])
     names = [name for name, _, _ in buffer._layout.added if name in columns]
     fields = [(name, columns[name].dtype, columns[name].shape[1:]) for name in names]

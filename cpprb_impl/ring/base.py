@@ -23,7 +23,7 @@ class BufferBase(Ring):
 
     _parts: tuple[str, ...] = ()
     _layout: Layout  # not pickled with the attributes either
-    _written: int = 0  # the rows in the slots before this one may have data that copies keep, although not stored
+    _written: int = 0  # slots before this one may have data that copies keep, even if their rows are not stored
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in FIXED:
@@ -54,14 +54,14 @@ class BufferBase(Ring):
 
     @classmethod
     def _encodes(cls) -> bool:
-        """Return whether a subclass overrides `_encode_sample`, through which its samples then go."""
+        """Return whether a subclass overrides `_encode_sample`, which its samples then pass through."""
         return False
 
     def reseed(self, seed: int | None = None) -> None:
-        """Start this process's random numbers anew, as a buffer made with this `seed` does.
+        """Restart this process's random numbers, as in a buffer created with this `seed`.
 
-        `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. Raises TypeError or
-        ValueError for any other, and changes nothing then.
+        `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. For any other value, raises
+        TypeError or ValueError and changes nothing.
         """
         self._reseed(parse_seed(seed))
 
@@ -75,7 +75,7 @@ class BufferBase(Ring):
         """Return the transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).
 
         `idx` may be anything that NumPy accepts as an index array for a ring of `get_buffer_size()` transitions: ints
-        of any shape, of which negative ones count from the ring's end, or a mask of bools. A single int counts as a
+        of any shape, negative ones counting from the ring's end, or a mask of bools. A single int is treated as a
         sequence of one. Raises IndexError for any other value, or if an index refers to a slot without a transition.
         """
         index = np.atleast_1d(np.asarray(idx))
@@ -101,9 +101,9 @@ class BufferBase(Ring):
     # Subclasses with state beyond the native ring's override these methods.
 
     def _own_state(self) -> dict[str, np.ndarray]:
-        """Return further state to save, as arrays by name."""
+        """Return additional state to save, as arrays by name."""
         return {}
 
     def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Return the attributes that correspond to what `_own_state` returned; raises ValueError if it is invalid."""
+        """Return the attributes for what `_own_state` returned; raises ValueError if `state` is invalid."""
         return {}

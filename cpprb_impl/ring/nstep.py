@@ -1,4 +1,4 @@
-"""N-step transitions: pending steps of a file, and the window used by buffers with fields of Python objects.
+"""N-step transitions: pending steps from files, and the window for buffers with fields of Python objects.
 
 One transition is stored for the steps t, t+1, ..., t+N-1: step t's own fields, the discounted sum of their rewards
 r_t + gamma r_(t+1) + ... and the last step's next_*. A learner bootstraps from it with gamma^N (1 - done): the
@@ -63,9 +63,9 @@ def _fitting_environments(given: np.ndarray, counts: set[int], options: Mapping[
 
 
 class NstepWindow(ForkSafe):
-    """A window of at most N - 1 steps, each of which waits until the steps that follow it are known.
+    """A window of at most N - 1 steps, each waiting until the steps that follow it are known.
 
-    A step leaves the window as an n-step transition once N - 1 further steps are known, or on `flush`. A transition
+    A step leaves the window as an n-step transition once the next N - 1 steps are known, or on `flush`. A transition
     ends early at its first step that is done: later rewards are not counted, next_* is taken from that step, and done
     is 1. If `flush` ends it, next_* is taken from the last step available.
 
@@ -96,7 +96,7 @@ class NstepWindow(ForkSafe):
         self._steps = self.reader.empty()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_read" in state:  # its name in pickles of version 0.1
+        if "_read" in state:  # the attribute's name in pickles of version 0.1
             state["reader"] = state.pop("_read")
         super().__setstate__(state)
 
@@ -104,10 +104,10 @@ class NstepWindow(ForkSafe):
         return len(self._steps["done"])
 
     def push(self, new: Columns, buffer: BufferBase, store: Store) -> int | None:
-        """Append the steps that `reader` read, and store the transitions that this completes in `buffer`.
+        """Append the steps that `reader` read, and store the completed transitions in `buffer`.
 
-        Returns the index of the first one, or None if none is complete yet. Raises what `store` raises; the window is
-        then unchanged.
+        Returns the first transition's index, or None if no transition is complete yet. Raises what `store` raises; the
+        window is then unchanged.
         """
         with self._lock:
             steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
@@ -119,7 +119,7 @@ class NstepWindow(ForkSafe):
             return self._store(self._complete(steps, count), rest, buffer, store)
 
     def flush(self, buffer: BufferBase, store: Store) -> int | None:
-        """Store a transition for each pending step, from the steps available. Returns the same as `push`."""
+        """Store a transition for each pending step, from the available steps. Returns the same as `push`."""
         with self._lock:
             if len(self) == 0:
                 return None
@@ -140,7 +140,7 @@ class NstepWindow(ForkSafe):
         """Return the n-step transitions that begin with the first `count` of `steps`."""
         done = steps["done"].reshape(-1) != 0
         step = np.arange(len(done))
-        # For each step: the next step that is done, which may be the step itself, or else the last step of all.
+        # For each step: the first step from there on that is done, or else the last step.
         end = np.minimum.accumulate(np.where(done, step, len(done) - 1)[::-1])[::-1]
         first = step[:count]
         last = np.minimum(end[:count], first + self.size - 1)
@@ -155,16 +155,16 @@ class NstepWindow(ForkSafe):
             at[outside] = 0
             for name in self._rewards:
                 rewards = steps[name][at]
-                rewards[outside] = 0  # assigned, not multiplied by 0: a NaN beyond the end must not count either
+                rewards[outside] = 0  # assigned, not multiplied by 0, so that a NaN beyond the end does not count
                 rows[name] = _sums(rewards, self.gamma, outside)
         return rows
 
 
 def _sums(rewards: np.ndarray, gamma: float, outside: np.ndarray) -> np.ndarray:
-    """Return the discounted sums over the second axis, without the steps outside of each window.
+    """Return the discounted sums over the second axis, excluding steps outside each window.
 
-    They are in double precision, or wider if that makes them finite: the ring converts them to the field's dtype, and
-    warns of those that become infinite there. It cannot warn of longdouble, for which there is no wider dtype.
+    The sums are in double precision, or wider if that makes them finite: the ring converts them to the field's dtype,
+    and warns of sums that become infinite. It cannot warn for longdouble, since no dtype is wider.
     """
 
     def discounted(dtype: type[np.floating]) -> np.ndarray:

@@ -18,7 +18,7 @@ from cpprb_impl.ring.transform import Transform
 
 
 class ObjectTransform(Transform):
-    """Reads rows, forms n-step transitions, and puts objects in the place of the numbers that the native ring stores.
+    """Reads rows, forms n-step transitions, and replaces the numbers that the native ring stores with objects.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ObjectTransform(Transform):
 
     @classmethod
     def of(cls, given: Given) -> ObjectTransform:
-        """Return the stage of a new buffer."""
+        """Return a new buffer's transform."""
         nstep, exponents = given.layout.nstep, given.layout.exponents
         window = None if nstep is None else NstepWindow(nstep, given.added, exponents)
         reader = RowReader(given.added, exponents) if window is None else window.reader
@@ -68,7 +68,7 @@ class ObjectTransform(Transform):
         return self.columns.fill(batch)
 
     def end_episodes(self, buffer: BufferBase) -> None:
-        """Add what the pending steps make up to `buffer`, and begin all streams anew."""
+        """Add the transitions formed by the pending steps to `buffer`, and restart all streams."""
         if self.window is not None:
             self.window.flush(buffer, self._store)
         self.order.forget()

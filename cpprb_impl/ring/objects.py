@@ -1,4 +1,4 @@
-"""Fields of Python objects: the native row holds the number of an object, and a NumPy array holds the object."""
+"""Fields of Python objects: the native row holds an object's number, and a NumPy array holds the object."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cpprb_impl.processes.fork_safety import ForkSafe
 def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return `value` as a new array of objects (rows, *shape).
 
-    Lists, tuples and arrays are interpreted as NumPy does, so that a list of two objects is two rows of one object
-    each. Anything else is a single object. Raises ValueError naming the field.
+    Lists, tuples and arrays are interpreted as in NumPy, so a list of two objects is two rows of one object each.
+    Anything else is a single object. Raises ValueError naming the field.
     """
     if isinstance(value, (list, tuple, np.ndarray)):
         try:
@@ -66,7 +66,7 @@ class ObjectColumns(ForkSafe):
     def add(self, rows: dict[str, np.ndarray], ring: Ring) -> int:
         """Add `rows` to `ring` with numbers in place of objects, and store the objects; return the first row's index.
 
-        If the ring raises an exception, nothing has changed. The rows are arrays, so the call runs none of their code.
+        If the ring raises an exception, nothing has changed. The rows are arrays, so the call runs no code of theirs.
         Overwritten objects are released only at the end, because their finalizers may run code that adds rows.
         """
         overwritten: list[np.ndarray] = []
@@ -101,7 +101,7 @@ class ObjectColumns(ForkSafe):
                 numbers = batch[name].ravel()
                 slots = numbers % self._capacity
                 if (self._numbers[slots] != numbers).any():
-                    raise RuntimeError(f"{name}: another thread has overwritten a transition while it was read")
+                    raise RuntimeError(f"{name}: another thread overwrote a transition while it was being read")
                 batch[name] = column[slots]
         return batch
 

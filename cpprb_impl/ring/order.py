@@ -1,4 +1,4 @@
-"""The order of rows: buffers warn if those of several environments are added as if they were of one."""
+"""The order of rows: buffers warn if rows of several environments are added as if they came from one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ REMEDY = (
     "Pass n_envs, or env_ids to add(), if steps of several environments are added in turn, and call on_episode_end() "
     "after each episode"
 )
-# What relies on the order of rows, and the harm if there is none.
+# Which option relies on the order of rows, and the harm if the rows are not in order.
 NSTEP = ("Nstep", f"returns would mix several environments or episodes. {REMEDY}")
 ONCE = f"frames and values would be stored more than once. {REMEDY}"
 HINDSIGHT = (
     "HindsightReplayBuffer",
-    "goals would be of several environments or episodes. Make a buffer for each environment, and call on_episode_end() "
+    "goals would mix several environments or episodes. Create a buffer for each environment, and call on_episode_end() "
     "after each episode",
 )
 NOTHING = ("", "")
@@ -37,7 +37,7 @@ def end_fields(fields: Sequence[NativeField], steps: Mapping[str, Any] | None) -
 
 
 def harm_of(steps: Mapping[str, Any] | None, following: Collection[str], stacked: Collection[str]) -> tuple[str, str]:
-    """Return which option relies on the order of rows, and the harm if they have none; empty if none does."""
+    """Return which option relies on the order of rows, and the harm in violating it; empty if no option does."""
     if steps:
         return NSTEP
     return ("next_of", ONCE) if following else ("stack_compress", ONCE) if stacked else NOTHING
@@ -52,21 +52,21 @@ def watch_order(
     starts: bool,
     pairs: Sequence[tuple[str, str]] | None = None,
 ) -> None:
-    """Have `ring` look at its first rows, and warn once if none begins where the one before ended.
+    """Have `ring` check its first rows, and warn once if no row begins where the previous one ended.
 
     Parameters
     ----------
     fields : sequence of (name, dtype, shape)
-        Those that `add` takes.
+        The fields that `add` takes.
     steps : mapping, optional
         The options of `Nstep`, as returned by `read_options`.
     harm : tuple of str
         As returned by `harm_of`. If it is empty, the order does not matter.
     starts : bool
-        Whether to warn if each episode begins where the one before ended: for rows of vector environments.
+        Whether to warn if each episode begins where the previous one ended: for rows of vector environments.
     pairs : sequence of (str, str), optional
-        The fields with which a row begins and ends. Default: every x for which there is a next_x of its kind. Fields of
-        objects are left out.
+        The fields with which a row begins and ends. Default: every x with a next_x of the same kind. Object fields are
+        excluded.
     """
     kinds = {name: (dtype, shape) for name, dtype, shape in fields}
     pairs = [pair for pair in pairs or pairs_of(fields, steps) if _is_comparable(*(kinds[name] for name in pair))]
@@ -77,7 +77,7 @@ def watch_order(
 
 
 def pairs_of(fields: Sequence[NativeField], steps: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Return each x for which there is a next_x of its kind, with this next_x."""
+    """Return each x that has a next_x of the same kind, with this next_x."""
     kinds = {name: (dtype, shape) for name, dtype, shape in fields}
     computed = {*(steps or {}).get("rew", ()), *(steps or {}).get("discount", ())}
     pairs = [(name, f"next_{name}") for name in kinds if kinds.get(f"next_{name}") == kinds[name]]
@@ -95,7 +95,7 @@ def _is_number(dtype: np.dtype, shape: Sequence[int]) -> bool:
 class OrderOfObjects:
     """Watches the order of rows that have fields of Python objects; a native ring compares their hashes.
 
-    Objects are the same if they have equal hashes or, without one, if they are identical.
+    Objects are considered equal if their hashes are or, for unhashable objects, if they are identical.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class OrderOfObjects:
         return type(self), self._made_with
 
     def look(self, rows: Mapping[str, np.ndarray]) -> None:
-        """Look at rows that will be stored, (count, *shape) by field. Raises the warning if it is an error."""
+        """Check rows that will be stored, (count, *shape) by field. Raises the warning if warnings are errors."""
         if not self._ring._watches_order():
             return
         hashes: dict[str, Any] = {"done": np.zeros(len(rows[self._pairs[0][0]]), bool)}
@@ -136,7 +136,7 @@ class OrderOfObjects:
         self._ring.add(**hashes)
 
     def forget(self) -> None:
-        """Take note that the next row continues no other."""
+        """Record that the next row does not continue any other."""
         self._ring.on_episode_end()
 
 

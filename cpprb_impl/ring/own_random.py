@@ -1,4 +1,4 @@
-"""Random numbers of an object whose copies in other processes must draw others."""
+"""Random numbers for objects whose copies in other processes must draw different ones."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _IMPORT = secrets.token_hex(16)  # differs in every process that imports this mo
 
 
 def this_process() -> tuple[str, int]:
-    """Return what identifies this process among those of all hosts. A forked child has another number."""
+    """Return a value that identifies this process among those of all hosts. A forked child has a different number."""
     return _IMPORT, os.getpid()
 
 
 def this_task() -> tuple[str, int, str | None]:
-    """Return what identifies this process and, in a worker of Ray, the task: a worker runs one after the other."""
+    """Return a value that identifies this process and, in a Ray worker, the task: a worker runs tasks in sequence."""
     ray: Any = sys.modules.get("ray")
     in_worker = ray is not None and ray.is_initialized() and ray.get_runtime_context().worker.mode == ray.WORKER_MODE
     return (*this_process(), ray.get_runtime_context().get_task_id() if in_worker else None)
 
 
 class OwnRandom:
-    """A generator of NumPy that pickling and forking do not share with another process.
+    """A NumPy generator that is not shared with other processes by pickling or forking.
 
-    A copy in the same process and task of Ray continues with the numbers that the original would draw next.
+    A copy in the same process and Ray task continues with the numbers that the original would draw next.
     """
 
     _generator: np.random.Generator
@@ -45,7 +45,7 @@ class OwnRandom:
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator. In another process than the one that seeded it, it is a new one, seeded by the system."""
+        """The generator; in a process other than the one that seeded it, a new generator, seeded by the system."""
         if self._drawn_in != this_process():
             self.rng = np.random.default_rng()
         return self._generator
@@ -55,9 +55,9 @@ class OwnRandom:
         self._generator, self._drawn_in = generator, this_process()
 
     def reseed(self, seed: Any = None) -> None:
-        """Start the random numbers anew, as an object made with this `seed` does.
+        """Restart the random numbers, as in an object created with this `seed`.
 
-        `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. Raises TypeError or
-        ValueError for any other, and changes nothing then.
+        `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. For any other value, raises
+        TypeError or ValueError and changes nothing.
         """
         self.rng = np.random.default_rng(parse_seed(seed))

@@ -21,7 +21,7 @@ MOST_KEPT = 2**20  # bytes; a larger ring is released after the call instead of 
 
 
 class RowReader(ForkSafe):
-    """Read rows like a native ring: with the same checks and the same errors, each field in its own dtype.
+    """Read rows like a native ring: with the same checks and errors, and each field in its own dtype.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class RowReader(ForkSafe):
         return type(self), self._made_with
 
     def _finish(self) -> None:
-        self._ring = self._make(1)  # the old one may hold rows
+        self._ring = self._make(1)  # the old ring may hold rows
 
     def _make(self, rows: int) -> Ring:
         return self._kind(Layout(rows, self._fields, self._options, self._kind is PrioritizedRing))

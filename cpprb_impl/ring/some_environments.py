@@ -17,7 +17,7 @@ def chosen_rows(
 
     `env_ids` are numbers, or a mask of n_envs bools; with a mask, `rows` may have a row of every environment.
     `elements` is the number of elements of each field. Raises TypeError or ValueError if env_ids are neither, or
-    probably a mask of another dtype.
+    probably a mask of a dtype other than bool.
     """
     given = np.atleast_1d(array_of("env_ids", env_ids))
     if given.dtype != bool:
@@ -28,7 +28,7 @@ def chosen_rows(
             raise ValueError(f"env_ids must have the shape (rows,), got {given.shape}")
         if given.size == n_envs and len(values := set(given.tolist())) < n_envs and values <= {0, 1}:
             raise ValueError(
-                f"env_ids must not repeat one if they are {n_envs} zeros and ones, since that is probably a mask, got "
+                f"env_ids must not repeat a number if they are {n_envs} zeros and ones, probably a mask, got "
                 f"{given}: pass a mask as bools, or divide the call"
             )
         return given.astype(np.int64), rows
@@ -40,12 +40,12 @@ def chosen_rows(
 
 
 def _of_chosen(value: Any, mask: np.ndarray, elements: int | None) -> Any:
-    """Return the rows that a mask chooses if `value` has one of every environment, and otherwise `value`."""
+    """Return the rows selected by a mask if `value` has a row of every environment, and otherwise `value`."""
     if elements is None:  # no field
         return value
     try:
-        array = np.asanyarray(value)  # which keeps masked numbers masked
+        array = np.asanyarray(value)  # asanyarray keeps masked numbers masked
     except (TypeError, ValueError, RuntimeError):
-        return value  # add then says what is wrong with it
+        return value  # add then reports what is wrong with it
     whole = array.shape[:1] == mask.shape and array.size == len(mask) * elements
     return array[mask] if whole else value

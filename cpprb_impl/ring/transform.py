@@ -1,4 +1,4 @@
-"""What rows pass in Python between `add` and the native ring, and batches between the ring and the caller."""
+"""A Python stage that rows pass between `add` and the native ring, and batches between the ring and the caller."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cpprb_impl.ring.base import BufferBase
 
 
 class Transform(ForkSafe):
-    """Fields of Python objects and `autoreset` need one, which owns what this process keeps of each stream of steps.
+    """Needed for fields of Python objects and for `autoreset`. It owns this process's state of each stream of steps.
 
-    Without it, the native ring keeps that alone (bindings/streams.hpp).
+    Without a transform, the native ring owns that state (bindings/streams.hpp).
     """
 
     def __copy__(self) -> Self:
@@ -32,16 +32,16 @@ class Transform(ForkSafe):
         return batch
 
     def end_episodes(self, buffer: BufferBase) -> None:
-        """Add what the pending steps make up to `buffer`, and begin all streams anew."""
+        """Add the transitions formed by the pending steps to `buffer`, and restart all streams."""
 
     def clear(self, clear_ring: Callable[[], None]) -> None:
-        """Clear the native ring and, at once, all that belongs to its rows; and forget the streams."""
+        """Clear the native ring and, atomically, everything that belongs to its rows; and forget the streams."""
         clear_ring()
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return what a file stores, as arrays by name."""
+        """Return the state that a file stores, as arrays by name."""
         return {}
 
     def at(self, state: Mapping[str, np.ndarray]) -> Self:
-        """Return a transform that goes on from what `state` returned; raises ValueError if it is invalid."""
+        """Return a transform that continues from what `state` returned; raises ValueError if `state` is invalid."""
         return self

@@ -204,7 +204,7 @@ def test_a_mask_of_other_than_bools_is_refused(kind, mask, dtype, options):
     buffer = kind(24, {"rew": {}, "done": {}}, n_envs=len(mask), Nstep={"size": 2, "rew": "rew"}, **options)
     given = mask if dtype == "list" else np.array(mask, dtype)
     with pytest.raises(
-        ValueError, match=r"env_ids must not repeat one if .* probably a mask, got .*: pass a mask as bo"
+        ValueError, match=r"env_ids must not repeat a number if .* probably a mask, got .*: pass a mask as bo"
     ):
         buffer.add(env_ids=given, rew=np.ones(len(mask)), done=np.zeros(len(mask)))
     buffer.on_episode_end()
