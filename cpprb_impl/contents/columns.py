@@ -70,7 +70,7 @@ def _number_pieces(buffer: Ring, name: str, which: int, rows: int) -> Iterator[n
 
 
 def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int) -> tuple[Columns, dict[str, str]]:
-    """Return a file's columns and the dtypes that it states for them. Raises ValueError for invalid frames."""
+    """Return a file's columns, and the dtypes that the file states for them. Raises ValueError for invalid frames."""
     columns: dict[str, Stored | Frames] = {}
     dtypes: dict[str, str] = {}
     for number, about in enumerate(descriptions):
@@ -106,7 +106,7 @@ def _frames(name: str, frames: StoredArray, first: StoredArray, stack: int | Non
 def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -> Columns:
     """Return the columns in the buffer's own dtypes. `dtypes` holds the dtypes that the file states for them, if any.
 
-    Raises ValueError naming the field that does not fit.
+    Raises ValueError naming the mismatched field.
     """
     if columns.keys() != kinds.keys():
         raise ValueError(f"the file's fields are {sorted(columns)}, but the buffer's are {sorted(kinds)}")

@@ -1,4 +1,4 @@
-"""Read and write a buffer's file: version 1 of this library's format. It can also read cpprb's files.
+"""Read and write a buffer's file in version 1 of this library's format, and read cpprb's files.
 
 A file is an archive of arrays (npz.py). Its members, in this order:
 
@@ -10,12 +10,12 @@ column_0, column_1, ...
 leaves
     For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
 own_0, own_1, ...
-    Further state of the buffer's class, such as the pending steps of n-step transitions, and the samples that
-    `check_for_update` remembers.
+    Additional state of the buffer's class, such as pending n-step transitions, and the samples that `check_for_update`
+    remembers.
 about.json
     "format", "version", "rows"; "columns": for each column its "names", "kind" ("rows" or "frames"), "dtype" and, for
-    frames, "stack" (how many frames form a value; null if each frame is a value) and "axis" (the axis of a value along
-    which they lie, if it is not the last one); "Nstep" (null if not used); "options": "size", and "alpha" and "eps" if
+    frames, "stack" (how many frames form a value; null if each frame is a value) and "axis" (the value's axis along
+    which they lie, if not the last one); "Nstep" (null if not used); "options": "size", and "alpha" and "eps" if
     there are priorities; "position": "next_index", "episode_len", "unseen" (rows written since the last sample),
     "random" (the generator's state) and "max_priority";
     "own": the names of the own_* members; and the "checksum" over all members.
@@ -59,10 +59,10 @@ class Contents:
     rows: int
     leaves: Leaves | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
     max_priority: float | None = None
-    # The state of the saved buffer, and attributes of its class; None if this buffer cannot adopt it.
+    # The saved buffer's state, and its class's attributes; None if this buffer cannot adopt them.
     position: dict[str, Any] | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
-    pending: dict[str, np.ndarray] = field(default_factory=dict)  # the pending steps of the saved buffer
+    pending: dict[str, np.ndarray] = field(default_factory=dict)  # the saved buffer's pending steps
 
 
 def write(buffer: BufferBase, stream: IO[bytes]) -> None:
@@ -109,7 +109,7 @@ def _unchanged(buffer: BufferBase) -> Iterator[None]:
         if buffer._get_head() == head:
             raise
     if buffer._get_head() != head:
-        raise RuntimeError("another thread or process changed the buffer while it was saved")
+        raise RuntimeError("another thread or process changed the buffer while it was being saved")
 
 
 def read(buffer: BufferBase, stream: IO[bytes]) -> Contents:
@@ -185,7 +185,7 @@ def _read_cpprb(buffer: BufferBase, reader: ArrayReader) -> Contents:
 
 
 def _options(buffer: BufferBase) -> dict[str, Any]:
-    """Return the options that must be equal for one buffer to continue exactly from another's state."""
+    """Return the options that must be equal for a buffer to continue exactly from another buffer's state."""
     options: dict[str, Any] = {"size": buffer.get_buffer_size()}
     if isinstance(buffer, PrioritizedRing):
         options["alpha"], options["eps"] = buffer._exponents()
@@ -213,7 +213,7 @@ def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
 
 @dataclass
 class _ConvertedLeaves:
-    """Leaves for other values of alpha and eps than those with which they were saved."""
+    """Leaves converted from the saved alpha and eps to different values."""
 
     leaves: StoredArray
     given: tuple[float, float]
@@ -227,7 +227,7 @@ class _ConvertedLeaves:
 
 
 def _converted(leaves: StoredArray, given: tuple[float, float], wanted: tuple[float, float]) -> Leaves | None:
-    """Return the leaves for other exponents; None if the priorities cannot be recovered because alpha was 0."""
+    """Return the leaves for different exponents; None if the priorities cannot be recovered because alpha was 0."""
     if given == wanted:
         return leaves
     if given[0] == 0:

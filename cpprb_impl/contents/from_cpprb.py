@@ -83,8 +83,8 @@ def _names(next_of: Any) -> list[str]:
 def _expanded(columns: Arrays, cache: dict[int, Arrays], next_of: list[str]) -> Arrays:
     """Return the columns as they would be without compression.
 
-    cpprb overlaps the stacked frames of neighbouring rows, and takes next_x from the following row's x. Where that is
-    wrong, which is at the ends of episodes and where old rows were overwritten, the cache holds the row's own values.
+    cpprb overlaps the stacked frames of neighbouring rows, and takes next_x from the following row's x. Where that
+    would be wrong (at the ends of episodes, and where old rows were overwritten), the cache holds the row's own values.
     """
     whole = {name: column.copy() for name, column in columns.items()}
     _fill_in(whole, cache)

@@ -1,10 +1,10 @@
-"""The contents of a private buffer in pieces, so that copies and pickles never hold them a second time.
+"""A private buffer's contents in pieces, so that copying and pickling never hold them in memory twice.
 
-A pickled buffer contains a `PickledRows`, whose `Piece` objects are pickled one after the other. The pickle of a piece
-sets the state of the `Filling` that takes the place of the contents when they are loaded, and which adds the piece's
-rows to a new buffer. A pickler keeps a reference to almost everything that it has written, and an unpickler to what it
-has read. A piece is therefore an array of bytes that both empty after use. Below protocol 5, which has no such arrays,
-it is an integer, of which neither keeps a reference.
+A pickled buffer contains a `PickledRows`, whose `Piece` objects are pickled one after the other. On loading, a
+`Filling` replaces the `PickledRows`: each pickled piece sets the state of the `Filling`, which adds the piece's rows to
+a new buffer. A pickler keeps a reference to almost everything that it has written, and an unpickler to what it has
+read. A piece is therefore a byte array that both sides empty after use. Protocols below 5 have no such arrays; there, a
+piece is an integer, to which neither side keeps a reference.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from cpprb_impl.contents.state import (
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.ring.base import BufferBase
 
-LEAST = 64  # rows of each environment in a piece: its first one needs the frames before it once more
+LEAST = 64  # rows of each environment in a piece: its first row repeats the frames before it
 NUMBER = np.dtype(np.int64)
 
 
 class Framed(NamedTuple):
     """How the frames of a field are stored once."""
 
-    stack: int | None  # frames of a value; None if it is one frame
+    stack: int | None  # frames per value; None if a value is a single frame
     axis: int
-    has_next: bool  # whether next_* consists of these frames, too
+    has_next: bool  # whether next_* also consists of these frames
     frame: tuple[int, ...]  # shape
     dtype: np.dtype
     frames: int  # number of all frames
@@ -68,12 +68,12 @@ def framed_fields(buffer: Ring, kinds: Kinds) -> dict[str, Framed]:
 class Rows:
     """The rows of a private buffer, read or added a few at a time as columns, oldest first.
 
-    Rows that are not stored, but whose data is in the slots behind those that are, follow as if they were stored.
+    Unstored rows whose data is in the slots after the stored ones follow as if they were stored.
     """
 
     def __init__(self, buffer: Ring, stored: int) -> None:
         self.buffer, self.kinds, self.stored = buffer, native_kinds(buffer), stored
-        self._unstored = 0  # rows that were added and are not stored
+        self._unstored = 0  # rows that were added but are not stored
         self.framed = framed_fields(buffer, self.kinds)
         self._plain = [name for name in self.kinds if name not in self.framed and not self._is_next(name)]
 
@@ -82,7 +82,7 @@ class Rows:
         return field is not None and field.has_next and name.startswith("next_")
 
     def ranges(self, written: int) -> Iterator[tuple[int, int]]:
-        """Yield the first and the end of each piece of the rows that are stored, and of others until `written`."""
+        """Yield the first and the end row of each piece of the stored rows, and of further rows up to `written`."""
         n_envs = self.buffer.n_envs
         step = max(rows_per_piece(self.kinds), LEAST * n_envs if self.framed else 1)
         step += -step % n_envs
@@ -117,7 +117,7 @@ class Rows:
         return self.buffer._get_leaves(slots_between(self.buffer, first, end))
 
     def packed(self, first: int, end: int) -> list[np.ndarray]:
-        """Return what `add_packed` adds: contiguous arrays, whose bytes follow each other."""
+        """Return what `add_packed` adds: contiguous arrays, to be concatenated as bytes."""
         columns: Mapping[str, Any] = self.between(first, end)
         arrays = [np.array([end - first]), *(columns[name] for name in self._plain)]
         for name, field in self.framed.items():
@@ -169,18 +169,18 @@ class Rows:
 
 
 class PickledRows:
-    """The contents of a buffer, which are read only while they are copied or pickled.
+    """A buffer's contents, read only while they are being copied or pickled.
 
     Parameters
     ----------
     buffer : BufferBase
     start : tuple
-        Further arguments of `Filling`.
+        Additional arguments of `Filling`.
 
     Raises
     ------
     RuntimeError
-        While they are read, if another thread adds to the buffer or clears it.
+        While the contents are being read, if another thread adds to the buffer or clears it.
     """
 
     def __init__(self, buffer: BufferBase, *start: Any) -> None:
@@ -196,9 +196,9 @@ class PickledRows:
         self._packed: list[bytearray] = []  # of the last piece
 
     def check(self) -> None:
-        """Raise RuntimeError if rows were added since the contents began to be read."""
+        """Raise RuntimeError if rows were added since reading began."""
         if self._buffer._get_head() != self._head:
-            raise RuntimeError("another thread changed the buffer while it was copied")
+            raise RuntimeError("another thread changed the buffer while it was being copied")
 
     def copied(self, parts: dict[str, Any]) -> Filling:
         """Return a new buffer with these rows, and with `parts` as attributes."""
@@ -210,7 +210,7 @@ class PickledRows:
         return filling
 
     def parts(self) -> dict[str, Any]:
-        """Return the attributes that each copy has of its own."""
+        """Return the attributes of which each copy has its own."""
         parts: dict[str, Any] = self._start[-1]
         return parts
 
@@ -222,7 +222,7 @@ class PickledRows:
         return Filling, self._start, None, pieces
 
     def piece(self, first: int, end: int, protocol: int) -> bytearray | int:
-        """Return these rows in the form that is pickled. The bytes of the piece before are released."""
+        """Return these rows in pickled form. The previous piece's bytes are released."""
         # A pickler's file may keep the array instead of copying it; then its bytes must stay.
         if self._packed and sys.getrefcount(self._packed[0]) <= REFERENCES:
             self._packed[0].clear()
@@ -230,7 +230,7 @@ class PickledRows:
         self.check()
         parts = [array.reshape(-1).view(np.uint8).data for array in arrays]
         if protocol < 5:
-            return int.from_bytes(b"".join([*parts, b"\1"]), "little")  # the 1 keeps zeros before it
+            return int.from_bytes(b"".join([*parts, b"\1"]), "little")  # the 1 preserves trailing zeros
         packed = bytearray().join(parts)
         self._packed = [packed]
         return packed
@@ -246,7 +246,7 @@ REFERENCES = _references_of_a_piece()
 
 
 class Piece:
-    """Some rows of a `PickledRows`, which are read when they are pickled."""
+    """Some rows of a `PickledRows`, read when they are pickled."""
 
     def __init__(self, contents: PickledRows, first: int, end: int) -> None:
         self._contents, self._first, self._end = contents, first, end
@@ -261,7 +261,7 @@ def itself(filling: Filling) -> Filling:
 
 
 class Filling:
-    """A new buffer that takes the rows of another in pieces, as its states."""
+    """A new buffer that receives another buffer's rows in pieces, each through `__setstate__`."""
 
     def __init__(
         self,
@@ -293,6 +293,6 @@ class Filling:
     append = extend
 
     def finish(self) -> BufferBase:
-        """Return the buffer, with the state beside its rows."""
+        """Return the buffer, after restoring its state besides the rows."""
         set_position(self._buffer, self._position, self._pending)
         return self._buffer

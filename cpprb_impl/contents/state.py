@@ -1,4 +1,4 @@
-"""Convert the contents of a buffer to plain arrays and numbers and back, for copies and files."""
+"""Convert a buffer's contents to plain arrays and numbers and back, for copies and files."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
     for at in range(first, rows, step):
         buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
     if buffer._get_head() != head + rows - first:
-        raise RuntimeError("another process added transitions while these were loaded")
+        raise RuntimeError("another process added transitions while these were being loaded")
 
 
 def add_pending(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
@@ -117,7 +117,7 @@ def slots_between(buffer: Ring, first: int, end: int) -> np.ndarray:
 
 
 class HeldSlots:
-    """What `held_slots` returns. The slots of a private buffer, which has no gaps, are computed slice by slice."""
+    """The result of `held_slots`. The slots of a private buffer, which has no gaps, are computed slice by slice."""
 
     def __init__(self, buffer: Ring) -> None:
         self._buffer = buffer
@@ -139,7 +139,7 @@ class HeldSlots:
 
 
 class Leaves(Protocol):
-    """(priority + eps)^alpha of rows, of which a slice is an array of float32."""
+    """(priority + eps)^alpha of rows; a slice is an array of float32."""
 
     def __getitem__(self, rows: slice, /) -> np.ndarray: ...
 
@@ -177,7 +177,7 @@ def restore(
 ) -> None:
     """Fill an empty buffer with `rows` transitions, oldest first in `columns`, and the state `position`.
 
-    `pending` are the steps of n-step transitions that wait for those that follow.
+    `pending` are the steps of incomplete n-step transitions.
 
     The arguments must have been checked: a call that fails leaves the buffer partially restored.
     """
@@ -198,14 +198,14 @@ def set_position(buffer: Ring, position: dict[str, Any], pending: Mapping[str, n
     if isinstance(buffer, PrioritizedRing) and "max_priority" in position:
         buffer._set_max_priority(position["max_priority"])
     buffer._set_unseen(position["unseen"])
-    buffer._set_samples(position.get("samples", ()))  # which old pickles and files do not have
+    buffer._set_samples(position.get("samples", ()))  # missing in old pickles and files
     buffer._set_episode_len(position["episode_len"])
     buffer._set_random(position["random"])
     add_pending(buffer, pending)
 
 
 def layout_of(kind: type, recipe: Layout | tuple[Any, ...], parts: Mapping[str, Any]) -> Layout:
-    """Return the layout in a pickle. In those of version 0.1, it is a tuple: capacity, fields and native options."""
+    """Return the layout in a pickle. In version 0.1's pickles, it is a tuple: capacity, fields and native options."""
     if isinstance(recipe, Layout):
         return recipe
     capacity, fields, given = recipe
@@ -222,7 +222,7 @@ def layout_of(kind: type, recipe: Layout | tuple[Any, ...], parts: Mapping[str, 
 
 
 def attributes_of(parts: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Return the attributes of a copy. In pickles of version 0.1, those of a transform are the buffer's own."""
+    """Return a copy's attributes. In version 0.1's pickles, a transform's attributes are the buffer's own."""
     if "_transform" in parts or not parts:
         return parts
     if (columns := parts.get("_objects")) is None:
@@ -239,5 +239,5 @@ def _revive(kind: Any, recipe: tuple[Any, ...], held: tuple[Any, ...], parts: di
     buffer._make(layout)
     vars(buffer).update(attributes_of(parts, layout))
     restore(buffer, *held)
-    buffer._reseed(None)  # it does not say whether it was written by this process
+    buffer._reseed(None)  # the pickle does not say whether this process wrote it
     return buffer

@@ -183,7 +183,7 @@ class AddingFile(io.BytesIO):
 def test_saving_while_another_process_adds_is_an_error(kind):
     buffer = kind(8, ENV_DICT)
     buffer.add(**make_rows(0, 3))
-    with pytest.raises(RuntimeError, match="another thread or process changed the buffer while it was saved"):
+    with pytest.raises(RuntimeError, match="another thread or process changed the buffer while it was being saved"):
         buffer.save_transitions(AddingFile(buffer))
     buffer.close()
 
@@ -220,7 +220,7 @@ def test_loading_while_another_process_adds_is_an_error(kind, stored, monkeypatc
     # Called while transitions are added piece by piece, which these files are too small for.
     monkeypatch.setattr(state, "rows_per_piece", adding)
     monkeypatch.setattr(state, "Frames", np.ndarray)
-    with pytest.raises(RuntimeError, match="another process added transitions while these were loaded"):
+    with pytest.raises(RuntimeError, match="another process added transitions while these were being loaded"):
         buffer.load_transitions(saved(source))
     assert buffer.get_stored_size() == (6 if stored else 0)
     for each in (source, buffer):
