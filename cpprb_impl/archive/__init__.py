@@ -1,1 +1,1 @@
-"""Reading and writing archives whose contents must not be trusted: npz, JSON, pickles of NumPy."""
+"""Reading and writing archives with untrusted contents: npz, JSON, NumPy pickles."""

@@ -1,4 +1,4 @@
-"""The names of dtypes in files and segments, which need not be trusted."""
+"""The names of dtypes in untrusted files and segments."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ABOUT = "about.json"
 MOST_ABOUT = 1 << 20  # bytes
 PIECE = 1 << 24  # number of bytes that are decompressed at a time
 BLOCK = 1 << 16  # number of bytes of a stored member that are read at a time
-LOCAL_HEADER = 30  # bytes before the name of a member
+LOCAL_HEADER = 30  # bytes before a member's name
 MOST_HEADER = 1 << 14  # bytes
 MAGIC = b"\x93NUMPY\x01\x00"  # and format version 1.0
 # A header as NumPy writes it. NumPy's own reader parses it as a Python expression, nested to any depth.
@@ -102,9 +102,9 @@ class Member(NamedTuple):
 
 
 class StoredArray:
-    """An array in an archive, which has been checked. Its rows are read again when they are asked for.
+    """A checked array in an archive. Its rows are read again when they are requested.
 
-    RuntimeError is raised if they have changed since they were checked.
+    RuntimeError is raised if the rows have changed since the check.
     """
 
     def __init__(self, file: IO[bytes], member: Member, header: Header) -> None:
@@ -141,7 +141,7 @@ class StoredArray:
         return self._bytes(first * row, end * row).view(self.dtype).reshape(end - first, *self.shape[1:])
 
     def _bytes(self, first: int, end: int) -> np.ndarray:
-        """Read the whole blocks that contain these bytes of the array, which are returned."""
+        """Return these bytes of the array, after reading and checking the whole blocks that contain them."""
         first, end = first + self._header.size, end + self._header.size
         block = first // BLOCK
         begin = block * BLOCK
@@ -152,7 +152,7 @@ class StoredArray:
             at += len(piece)
         checksums = [zlib.crc32(data[each : each + BLOCK].data) for each in range(0, len(data), BLOCK)]
         if at < len(data) or checksums != self._member.checksums[block : block + len(checksums)]:
-            raise RuntimeError(f"{self._member.name}: the file was changed while it was loaded")
+            raise RuntimeError(f"{self._member.name}: the file was changed while it was being loaded")
         return data[first - begin : end - begin]
 
 
@@ -184,7 +184,7 @@ class ArrayReader:
         return about
 
     def read(self, name: str) -> np.ndarray:
-        """Return array `name` in memory. Otherwise as `scan`."""
+        """Return array `name` in memory. Otherwise like `scan`."""
         stored = self.scan(name)
         with as_value_errors(name):
             return stored.whole()
@@ -214,7 +214,7 @@ class ArrayReader:
     def read_compressed(self, member: str, most: int) -> bytes:
         """Return the bytes of a possibly compressed member. Raises ValueError if there are more than `most`."""
         info = self._info(member)
-        # Other methods may need any amount of memory.
+        # Other compression methods may need any amount of memory.
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("the member must be stored or deflated, as in cpprb's files")
         if info.file_size > most:
@@ -247,7 +247,7 @@ class ArrayReader:
         return info
 
     def _blocks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """Yield the bytes of a stored member: `BLOCK` at a time, fewer at its end."""
+        """Yield a stored member's bytes: `BLOCK` at a time, fewer at the end."""
         with self.archive.open(info) as file:
             for at in range(0, info.file_size, BLOCK):
                 block = file.read(BLOCK)
@@ -256,7 +256,7 @@ class ArrayReader:
                 yield block
 
     def _start_of(self, info: zipfile.ZipInfo) -> int:
-        """Return where in the file the bytes of a member begin: after a header, its name and an extra field."""
+        """Return the file offset of a member's bytes, which follow a header, its name and an extra field."""
         self._file.seek(info.header_offset)
         name, extra = struct.unpack("<HH", self._file.read(LOCAL_HEADER)[-4:])
         return info.header_offset + LOCAL_HEADER + int(name) + int(extra)
@@ -274,7 +274,7 @@ def _canonical(about: dict[str, Any]) -> bytes:
 def as_value_errors(what: str) -> Iterator[None]:
     """Convert exceptions of zipfile, json, pickle and NumPy for a broken file to a ValueError that begins with `what`.
 
-    Exceptions caused by the machine rather than the file are passed on.
+    Exceptions caused by the machine rather than the file propagate.
     """
     try:
         yield

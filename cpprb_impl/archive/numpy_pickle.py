@@ -1,8 +1,8 @@
 """Read pickles of NumPy arrays without Python's unpickler.
 
-Python's unpickler calls whatever a pickle names, and hashes nested values of any depth. Here each opcode acts on
-placeholders: for arrays, for their dtypes, and for the four NumPy names that construct them. Nothing is called, only
-strings and integers are hashed, and depth and size are bounded.
+Python's unpickler calls whatever a pickle names, and hashes nested values of any depth. Here, opcodes act on
+placeholders for arrays, their dtypes, and the four NumPy names that construct them. Nothing is called, only strings and
+integers are hashed, and depth and size are bounded.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Dict(dict):
 
 
 class _Dtype:
-    """Placeholder for `numpy.dtype` of one simple type."""
+    """Placeholder for a `numpy.dtype` of a simple type."""
 
     def __init__(self, name: Any) -> None:
         if type(name) is not str or not SIMPLE_DTYPE.fullmatch(name):
@@ -125,7 +125,7 @@ class _Machine:
     def __init__(self, size: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        self._left = size  # bytes left for scalars, which together may take no more bytes than the pickle
+        self._left = size  # bytes left for scalars, whose total size may not exceed the pickle's
 
     def carry_out(self, opcode: str, argument: Any) -> None:
         push = self._stack.append
@@ -202,7 +202,7 @@ class _Machine:
 
     def _set_items(self, items: list[Any]) -> None:
         target, keys, values = self._stack[-1], items[::2], items[1::2]
-        # Many larger integers can have the same hash, and a dict of n such keys takes O(n^2) time.
+        # Many larger integers can have the same hash, and building a dict with n such keys takes O(n^2) time.
         if type(target) is not _Dict or not all(
             type(key) is str or (type(key) is int and 0 <= key < 2**32) for key in keys
         ):
@@ -212,7 +212,7 @@ class _Machine:
 
     def _remembered(self, number: int) -> Any:
         value = self._memo[number]
-        if type(value) in (_List, _Dict):  # it could contain itself
+        if type(value) in (_List, _Dict):  # such a value could contain itself
             raise ValueError("the pickle must not refer to the same dict or list twice")
         return value
 
@@ -243,7 +243,7 @@ def _named(module: Any, name: Any) -> _Name:
     if type(module) is not str or type(name) is not str:
         raise ValueError("a name in the pickle must be a string")
     if (module, name) not in NAMES:
-        raise ValueError(f"the pickle refers to {module[:40]}.{name[:40]}, which no file of cpprb needs")
+        raise ValueError(f"the pickle refers to {module[:40]}.{name[:40]}, which no cpprb file needs")
     return _Name(NAMES[module, name])
 
 

@@ -129,7 +129,7 @@ def test_a_file_that_changes_after_it_was_checked_is_noticed(good, column, size,
         buffer = make(size=size)
         for row in range(rows):
             buffer.add(**make_rows(30 + row, 1))
-        with pytest.raises(RuntimeError, match=f"{column}: the file was changed while it was loaded"):
+        with pytest.raises(RuntimeError, match=f"{column}: the file was changed while it was being loaded"):
             buffer.load_transitions(file)
         file.getbuffer()[at] ^= 0x55
         if column != "leaves" or not rows:  # leaves are read once the rows were added
