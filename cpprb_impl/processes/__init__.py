@@ -1,1 +1,1 @@
-"""What a process knows of others: its host, forks, and a helper that tidies up after it."""
+"""Process-level helpers: the host's identity, fork safety, and a watchdog that cleans up after the process."""

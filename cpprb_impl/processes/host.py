@@ -30,6 +30,6 @@ def check_host(made_on: Host) -> None:
     here = this_host()
     if made_on.boot != here.boot:
         raise RuntimeError(
-            f"a shared buffer can only be used on the host where it was made: this one was made on {made_on.name}, "
-            f"and this is {here.name}"
+            f"a shared buffer can only be used on the host where it was created: this one was created on "
+            f"{made_on.name}, and this is {here.name}"
         )

@@ -1,4 +1,4 @@
-"""Managers of `multiprocessing`, which a shared buffer takes as its `ctx`."""
+"""`multiprocessing` managers, which a shared buffer accepts as `ctx`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def try_start(ctx: Any) -> None:
 
     if not isinstance(ctx, managers.SyncManager):
         return
-    # The type stubs of the standard library contain neither of these.
+    # The standard library's type stubs contain neither of these.
     state, known = ctx._state.value, managers.State  # type: ignore[attr-defined]
     if state == known.SHUTDOWN:
         raise ProcessError("ctx must be a manager that is running or can be started, got one that has shut down")

@@ -1,14 +1,14 @@
-"""A shell that removes this process's shared segments after the process has ended, in whatever way.
+"""A shell that removes this process's shared segments after the process has ended for any reason.
 
-The shell waits on a pipe whose other end only this process holds, so the kernel wakes it however the process ends.
-Nothing is written to the pipe: the names of a process's segments share a prefix, which the shell knows before the first
-segment is made. The shell is not a child of this process, so that `os.wait` does not wait for it, and it has its own
-session, so that Ctrl-C does not reach it. Other code may close this process's end of the pipe, as a daemon closes all
-its descriptors; therefore the shell also waits until the process is gone.
+The shell waits on a pipe whose other end only this process holds, so the kernel wakes the shell however the process
+ends. Nothing is written to the pipe: the names of a process's segments share a prefix, which the shell knows before the
+first segment is created. The shell is not a child of this process, so that `os.wait` does not wait for it, and it has
+its own session, so that Ctrl-C does not reach it. Other code may close this process's end of the pipe, for example when
+a daemon closes all its descriptors, so the shell also waits until the process is gone.
 
 A process that adopts orphans (a subreaper, or PID 1 of a container) starts no shell, because the shell would become its
-child. The end of a container's PID 1 would kill the shell anyway. If there is no shell, or it is killed too, the names
-are removed when the next segment is made (`core/base/memory.cpp`).
+child. The end of a container's PID 1 would kill the shell anyway. If there is no shell, or it is also killed, the names
+are removed when the next segment is created (`core/base/memory.cpp`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from cpprb_impl._native import _adopts_orphans, _segment_prefix
 
 SHELL = "/bin/sh"
 # $0: prefix of the names; $1, $2: this process's id and its start time, field 22 of /proc/$1/stat (field 3 is the
-# state). The outer shell exits at once, which makes the inner one an orphan. Descriptor 3 passes the pipe on, since a
+# state). The outer shell exits at once, which makes the inner shell an orphan. Descriptor 3 passes the pipe on, since a
 # background command otherwise reads /dev/null. A process that ends closes its pipe slightly before it disappears, so
-# the first pause is short. A process that closed its descriptors and is still running is polled every second.
+# the first pause is short. A process that closed its descriptors but is still running is polled every second.
 SCRIPT = """
 trap '' INT TERM HUP QUIT
 lives() {
@@ -48,7 +48,7 @@ _pipe: tuple[int, os.stat_result] | None = None
 
 
 def watch() -> None:
-    """Start the shell unless it is running. Must be called before the first segment is made; may be called again."""
+    """Start the shell unless it is running. Must be called before the first segment is created; may be called again."""
     global _pipe
     with _lock:
         if _pipe is not None and _is_open(*_pipe) and _has_reader(_pipe[0]):
@@ -71,7 +71,7 @@ def _has_reader(end: int) -> bool:
 
 
 def _start() -> tuple[int, os.stat_result] | None:
-    import subprocess  # needed only where segments are made
+    import subprocess  # needed only where segments are created
 
     reading, writing = os.pipe()
     try:
@@ -111,7 +111,7 @@ def _close_pipe() -> None:
 
 
 def _in_forked_child() -> None:
-    # The shell must notice the end of the process that it watches even if forked children are still running.
+    # The shell must notice when its process ends, even if forked children are still running.
     _close_pipe()
     _lock.release()
 

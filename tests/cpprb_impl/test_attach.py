@@ -253,7 +253,7 @@ def test_a_pickle_from_another_machine_is_refused(make, monkeypatch, tmp_path):
     with monkeypatch.context() as there:
         there.setattr(host, "BOOT_ID", other_boot)
         there.setattr(socket, "gethostname", lambda: "there")
-        with pytest.raises(RuntimeError, match=r"only .* where it was made: .* made on here, and this is there"):
+        with pytest.raises(RuntimeError, match=r"only .* where it was created: .* created on here, and this is there"):
             pickle.loads(pickled)
     monkeypatch.setattr(socket, "gethostname", lambda: "renamed")  # a container's, or later
     pickle.loads(pickled).close()

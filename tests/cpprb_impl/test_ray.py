@@ -121,7 +121,7 @@ def lose_the_maker() -> None:
 
 def be_elsewhere(boot_id: Path) -> None:
     buffer = MPReplayBuffer(4, ENV_DICT)
-    with pytest.raises(ray.exceptions.RayError, match=r"only be used on the host where it was made: .* made on"):
+    with pytest.raises(ray.exceptions.RayError, match=r"only be used on the host where it was created: .* created on"):
         ray.get(Elsewhere.remote(boot_id).take.remote(buffer))
     buffer.close()
 
