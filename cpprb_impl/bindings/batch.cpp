@@ -52,8 +52,8 @@ PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy
   return array.give();
 }
 
-// The array itself, or the one that shares the memory of a PyTorch tensor; empty if the object is neither. A tensor
-// outside the CPU's memory, or one that needs gradients, is neither: its `numpy` raises.
+// The array itself, or an array that shares a PyTorch tensor's memory; empty for any other object. That includes a
+// tensor outside the CPU's memory or one that requires gradients, since its `numpy` raises.
 Ref as_array(PyObject* object) {
   if (PyArray_Check(object)) return Ref::borrow(object);
   Ref array(PyObject_CallMethod(object, "numpy", nullptr));
@@ -85,7 +85,7 @@ Ref given_object(PyObject* out, PyObject* name) {
   PyObject* object = PyDict_GetItemWithError(out, name);
   if (object == nullptr) {
     if (PyErr_Occurred()) throw PythonError();
-    raise(PyExc_KeyError, "out must have an array or tensor for each column, and has none for %R", name);
+    raise(PyExc_KeyError, "out must have an array or tensor for each column, but has none for %R", name);
   }
   return Ref::borrow(object);  // the dict may be changed while this thread waits
 }
@@ -220,8 +220,7 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
     Ref object = given ? given_object(out, name) : Ref(new_array(dtype, rows, shape, row_bytes));
     const Ref array = as_array(object.get());
     if (!array)
-      raise(PyExc_TypeError, "out[%R] must be an array, or a tensor in the memory of the CPU, got %R", name,
-            object.get());
+      raise(PyExc_TypeError, "out[%R] must be an array, or a tensor in CPU memory, got %R", name, object.get());
     if (given)
       check_given(name, array.array(), dtype, rows, shape);
     else if (PyDict_SetItem(batch_.dict.get(), name, array.get()) < 0)

@@ -19,13 +19,13 @@ struct ExtraColumn {
 struct BatchArrays {
   npy_intp rows = 0;
   Ref dict;
-  std::vector<Ref> arrays;   // of the fields, then the extra ones; of a dict that the caller gave, also tensors
+  std::vector<Ref> arrays;   // of the fields, then the extra ones; may be tensors if the caller passed a dict
   std::vector<char*> data;   // the memory of these arrays
-  std::uint64_t sample = 0;  // number of the sample that they hold
-  std::size_t indexes = 0;   // position of the array with its indexes
+  std::uint64_t sample = 0;  // number of the sample in these arrays
+  std::size_t indexes = 0;   // position of the array with the sample's indexes
 
-  // Returns whether the arrays can be used for another batch with these `extra` columns: we hold the only references to
-  // them, and the caller has not modified them.
+  // Returns whether the arrays can be reused for a batch with these `extra` columns: we must hold the only references
+  // to them, and the caller must not have modified them.
   bool is_reusable(const std::vector<Field>& fields, const std::vector<ExtraColumn>& extra) const;
 };
 
@@ -44,7 +44,7 @@ class RecentBatches {
   void clear();
 
  private:
-  // A learner may hold several batches, for example in a queue, while it requests the next. More are not kept,
+  // A learner may hold several batches, for example in a queue, while it requests the next one. No more are kept,
   // because released batches take up memory.
   static constexpr std::size_t kMost = 10;
   static constexpr std::ptrdiff_t kMostReleased = 2;
@@ -53,7 +53,7 @@ class RecentBatches {
   // Arrays and tensors of indexes that do not belong to a kept batch.
   struct Noted {
     Ref indexes;       // a weak reference
-    const char* data;  // memory of a tensor: to ask it again could run Python code
+    const char* data;  // memory of a tensor: requesting it again could run Python code
     std::uint64_t sample;
   };
   static constexpr std::size_t kMostNoted = 16;  // a store remembers no more samples than this

@@ -1,5 +1,5 @@
-// The steps common to every call of a ring: arguments are sorted, the ring is prepared for this process and thread, and
-// the batch is returned.
+// The steps common to all calls of a ring's methods: sorting arguments, preparing the ring for this process and thread,
+// and returning the batch.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -39,7 +39,7 @@ class CopyBesideOthers {
 // variables is limited in libraries that are loaded later, but this one takes a single word.
 [[gnu::tls_model("initial-exec")]] constinit thread_local CallGuard* CallGuard::innermost_of_thread_ = nullptr;
 
-// Runs in the child's only thread, which continues the calls that it was inside.
+// Runs in the child's only thread, which continues the calls that it was in.
 void count_fork() {
   ++forks;
   for (const CallGuard* each = CallGuard::innermost_of_thread_; each != nullptr; each = each->outer_) {
@@ -120,7 +120,7 @@ void notice_fork(Ring& ring) {
     return;
   ring.random.reseed(entropy());
   ring.forget_users_of_other_threads();
-  // Set by a thread that does not exist in this process; such a thread may also hold the lock, if it was waiting.
+  // Set by a thread that does not exist in this process; if that thread was waiting, it may also hold the lock.
   ring.copying = false;
   ring.end_of_copy.~mutex();
   new (&ring.end_of_copy) std::mutex;

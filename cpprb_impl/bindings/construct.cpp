@@ -1,4 +1,4 @@
-// Constructs a ring: its store, with one factory for each kind, and the sampler over it.
+// Constructs a ring: its store, with one factory per kind, and the store's sampler.
 #include <sys/random.h>
 
 #include <cerrno>
@@ -25,12 +25,12 @@ std::unique_ptr<PrivateStore> make_private_store(const RingOptions& options) {
   for (std::size_t f = 0; f < fields.size(); ++f)
     fields[f].compressed = options.compressed && options.fields[f].stacked;
   auto rows = std::make_unique<Rows>(std::move(fields), 0, options.environments);
-  Memory::remove_abandoned();  // whichever buffer the user makes next gives the memory of a killed job back
+  Memory::remove_abandoned();  // so the next buffer that the user creates releases a killed job's memory
   return std::make_unique<PrivateStore>(std::move(rows), options.capacity, options.prioritized,
                                         options.check_for_update);
 }
 
-// Creates the segment, or attaches to the one that is named.
+// Creates the segment, or attaches to the named one.
 std::unique_ptr<SharedStore> make_shared_store(const RingOptions& options) {
   const SharedOptions& shared = *options.shared;
   auto rows =

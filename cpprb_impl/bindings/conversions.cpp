@@ -23,7 +23,7 @@ Ref in_order(const Ref& array, int type) {
   return Ref(checked(PyArray_FROMANY(array.get(), type, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST)));
 }
 
-// Returns what `convert` returns, which may raise errors of NumPy, with the field's name in these.
+// Returns what `convert` returns; adds the field's name to NumPy's errors.
 template <class Convert>
 Ref naming(const Field& field, Convert&& convert) {
   try {
@@ -33,7 +33,7 @@ Ref naming(const Field& field, Convert&& convert) {
   }
 }
 
-// Returns `value` as a C-ordered array of that dtype, to which NumPy makes it fit.
+// Returns `value` as a C-ordered array of that dtype, converted by NumPy.
 Ref as_dtype(PyObject* value, PyArray_Descr* dtype) {
   Py_INCREF(dtype);  // PyArray_FromAny steals a reference
   return Ref(checked(PyArray_FromAny(value, dtype, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr)));
@@ -46,8 +46,8 @@ bool is_number(PyObject* object) {
          PyArray_IsScalar(object, Bool);
 }
 
-// Returns an object as a long double, which holds every 64-bit integer; a larger integer as one outside each range.
-// As in NumPy, None is NaN, and a field of bool holds whether an object is true; integers may be text.
+// Returns an object as a long double, which holds every 64-bit integer; a larger integer becomes a number outside every
+// range. As in NumPy, None is NaN, a bool field holds an object's truth value, and integers may be text.
 long double number_of(PyObject* object, Kind wanted) {
   const bool is_text = wanted != Kind::real && (PyUnicode_Check(object) || PyBytes_Check(object));
   if (wanted == Kind::truth && !is_text && !is_number(object)) {
@@ -73,7 +73,7 @@ long double number_of(PyObject* object, Kind wanted) {
   return rounded;
 }
 
-// Returns an array of objects, or of text, as one of long doubles. Raises TypeError or ValueError for what is no
+// Converts an array of objects or text to long doubles. Raises TypeError or ValueError for an element that is not a
 // number.
 Ref numbers_of_objects(const Ref& objects, Kind wanted) {
   // A copy, since the objects' methods may change the array.
@@ -91,7 +91,7 @@ Ref item_at(const Ref& array, npy_intp place) {
   return Ref(checked(PyObject_CallMethod(array.get(), "item", "n", place)));
 }
 
-// Returns the position of the first number that `found` is about, in an array of long doubles.
+// Returns the position of the first number that `found` reports, in an array of long doubles.
 npy_intp first_of(const Ref& wide, npy_intp count, const Field& field, unsigned found) {
   const NumberType& type = *field.numbers;
   const bool is_half = field.descr()->type_num == NPY_HALF;
@@ -110,7 +110,7 @@ npy_intp first_of(const Ref& wide, npy_intp count, const Field& field, unsigned 
   return std::find_if(numbers, numbers + count, is_it) - numbers;
 }
 
-// Warns of the changed numbers, or raises an error for the refused ones. `parts` are those that were converted.
+// Warns of changed numbers, or raises an error for refused ones. `parts` are the converted numbers.
 void judge(const Field& field, const Ref& given, const Ref& parts, npy_intp count, unsigned found,
            ChangeWarnings& warnings) {
   if (!(found & kRefused) && warnings.has(field)) return;
@@ -133,7 +133,7 @@ void judge(const Field& field, const Ref& given, const Ref& parts, npy_intp coun
   warnings.warn(field, what, number.get());
 }
 
-// Returns whether any imaginary part is not 0, after a warning.
+// Returns whether any imaginary part is not 0, after warning of it.
 bool has_imaginary_parts(const Ref& given, const Field& field, ChangeWarnings& warnings) {
   const Ref wide = in_order(given, NPY_CLONGDOUBLE);
   const auto* parts = static_cast<const long double*>(PyArray_DATA(wide.array()));
@@ -152,7 +152,7 @@ int complex_type_for(int type) {
                                                                    : NPY_CLONGDOUBLE;
 }
 
-// Returns the numbers as C-ordered ones from which there is a loop, or an empty Ref if NumPy must convert them.
+// Returns the numbers in C order with a type that has loops, or an empty Ref if NumPy must convert them.
 Ref numbers_for(const Ref& given, const Field& field) {
   const Kind kind = field.numbers->kind;
   const bool complex = kind == Kind::complex;
@@ -171,7 +171,7 @@ Ref numbers_for(const Ref& given, const Field& field) {
     return complex ? in_order(counts, NPY_CLONGDOUBLE) : std::move(counts);
   }
   if (type != NPY_OBJECT && !PyTypeNum_ISSTRING(type)) return {};
-  // NumPy parses text for the widest type exactly, and has its own words for the truth of text.
+  // NumPy parses text exactly for the widest type, and has its own rules for the truth of text.
   if (field.descr()->type_num == NPY_LONGDOUBLE || (type != NPY_OBJECT && (complex || kind == Kind::truth))) return {};
   return numbers_of_objects(given, kind);
 }
@@ -189,7 +189,7 @@ int part_of(int type) {
         item_at(given, place).get());
 }
 
-// Returns `value` as an array of `type`, at the size or unit that holds it. Empty if NumPy does not find one.
+// Returns `value` as an array of `type`, with a size or unit that holds it. Empty if NumPy does not find one.
 Ref at_full_size(PyObject* value, int type) {
   const Ref dtype(checked(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type))));
   try {
@@ -212,7 +212,7 @@ Ref convert_text(PyObject* value, const Ref& whole, const Field& field) {
   return naming(field, [&] { return as_dtype(value, field.descr()); });
 }
 
-// Converts dates or durations. Raises ValueError for one that is no multiple of the field's unit.
+// Converts dates or durations. Raises ValueError for values that are not multiples of the field's unit.
 Ref convert_dates(PyObject* value, const Ref& whole, const Field& field) {
   Ref dates = naming(field, [&] { return as_dtype(value, field.descr()); });
   const Ref back = as_dtype(dates.get(), PyArray_DESCR(whole.array()));
@@ -223,7 +223,7 @@ Ref convert_dates(PyObject* value, const Ref& whole, const Field& field) {
   return dates;
 }
 
-// Warns of numbers that a type of another package has changed, or raises an error for those outside its range.
+// Warns of numbers that a third-party type has changed, or raises an error for numbers outside its range.
 template <class Real>
 void judge_user_type(const Ref& given, const Ref& results, bool is_integer, const Field& field,
                      ChangeWarnings& warnings) {
@@ -247,8 +247,8 @@ void judge_user_type(const Ref& given, const Ref& results, bool is_integer, cons
   }
 }
 
-// Converts to a type that another package has defined, such as int4 of ml_dtypes. NumPy does not know what it can hold,
-// so the results are compared with the given numbers.
+// Converts to a third-party type, such as ml_dtypes' int4. NumPy does not know what the type can hold, so the results
+// are compared with the given numbers.
 Ref convert_to_user_type(PyObject* value, const Field& field, ChangeWarnings& warnings) {
   Ref given = naming(field, [&] { return Ref(checked(PyArray_FROM_O(value))); });
   if (PyArray_ISCOMPLEX(given.array())) {
@@ -263,7 +263,7 @@ Ref convert_to_user_type(PyObject* value, const Field& field, ChangeWarnings& wa
   return results;
 }
 
-// Converts structs, each of whose members is checked like a field of its own.
+// Converts structs, checking each member like a separate field.
 Ref convert_structs(PyObject* value, const Field& field, ChangeWarnings& warnings) {
   const Ref members = naming(field, [&] {
     const Ref module(checked(PyImport_ImportModule("cpprb_impl.layout.arrays")));
@@ -290,7 +290,7 @@ bool are_numbers(PyObject* value) {
   return array && PyTypeNum_ISNUMBER(PyArray_TYPE(array.array()));
 }
 
-// Converts values of a field that holds no numbers of C.
+// Converts values of a field that does not hold C numbers.
 Converted convert_others(PyObject* value, const Field& field, ChangeWarnings& warnings, std::vector<char>& bytes) {
   const int type = field.descr()->type_num;
   const bool is_date = PyTypeNum_ISDATETIME(type);
@@ -321,7 +321,7 @@ void ChangeWarnings::warn(const Field& field, const char* what, PyObject* value)
   warned_.push_back(Ref::borrow(field.name.get()));  // first, because a warning may run code that calls add() again
   if (warn_caller(what, field.name.get(), field.dtype.get(), value) == 0) return;
   std::erase_if(warned_, [&](const Ref& name) { return name.get() == field.name.get(); });
-  throw PythonError();  // the filter made it an error, which the next call raises again
+  throw PythonError();  // a filter turned the warning into an error, which the next call raises again
 }
 
 void ChangeWarnings::follow(const ChangeWarnings& other) {
@@ -353,7 +353,7 @@ Converted convert(PyObject* value, const Field& field, ChangeWarnings& warnings,
   const bool is_converted = size != 0 && PyArray_TYPE(given.array()) != field.descr()->type_num;
   Ref numbers = naming(field, [&] { return is_converted ? numbers_for(given, field) : Ref(); });
   if (!numbers) {
-    // NumPy reads text in other ways if it knows the dtype from the beginning.
+    // NumPy reads text differently if it knows the dtype from the beginning.
     const bool is_text = PyTypeNum_ISSTRING(PyArray_TYPE(given.array()));
     return {naming(field, [&] { return with_dtype(is_text ? Ref::borrow(value) : std::move(given), field); }), {}};
   }
@@ -370,7 +370,7 @@ Converted convert(PyObject* value, const Field& field, ChangeWarnings& warnings,
     bytes.resize(static_cast<std::size_t>(size) * static_cast<std::size_t>(field.bytes / field.elements));
     found = convert_to(bytes.data());
     converted.shape.assign(dims, dims + dimensions);
-  } else {  // NumPy changes the layout of the results, which does not change their values further
+  } else {  // NumPy only changes the layout of the results, not their values
     const Ref results(checked(PyArray_SimpleNew(dimensions, dims, complex ? field.descr()->type_num : type.computed)));
     found = convert_to(PyArray_BYTES(results.array()));
     converted.array = with_dtype(results, field);

@@ -22,8 +22,8 @@ bool is_plain(PyObject* object, int type) {
   return PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array);
 }
 
-// Whether these axes are those of a row, in order, of which consecutive ones may be merged. A row with several axes can
-// thus be flat, but an image (84, 84, 3) is no row of (3, 84, 84). A row with one axis has no order that could differ.
+// Whether these axes are a row's, in order; consecutive axes may be merged. A row with several axes can thus be flat,
+// but an image (84, 84, 3) is not a row of (3, 84, 84). A row with one axis has no order that could differ.
 bool merges_axes(const Field& field, const npy_intp* dims, int dimensions) {
   const auto wanted = static_cast<int>(field.shape.size());
   if (wanted < 2 || field.elements == 1) return true;
@@ -37,7 +37,7 @@ bool merges_axes(const Field& field, const npy_intp* dims, int dimensions) {
   return true;
 }
 
-// Returns what `count_rows` does for rows of any other shape than the field's.
+// Implements `count_rows` for rows that do not have the field's shape.
 [[gnu::noinline]] npy_intp count_other_rows(const Field& field, const npy_intp* dims, int dimensions) {
   const auto& shape = field.shape;
   const int wanted = static_cast<int>(shape.size()), more = dimensions - wanted;
@@ -90,7 +90,7 @@ bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
   return put;
 }
 
-// Reads anything by way of an array, which may run Python code.
+// Reads anything through an array, which may run Python code.
 void read_converted(const Field& field, PyObject* value, ChangeWarnings& warnings, Source& source) {
   Converted converted = convert(value, field, warnings, source.converted);
   source.owner = std::move(converted.array);
@@ -113,8 +113,8 @@ bool has_masked(PyObject* array) {
   return PyObject_IsTrue(masked.get()) == 1;
 }
 
-// A tensor of PyTorch that NumPy does not read, such as one of bfloat16 or one that needs gradients, as an array of
-// doubles. Empty for any other object; then no error is set.
+// Converts a PyTorch tensor that NumPy cannot read, such as a bfloat16 tensor or one that requires gradients, to an
+// array of doubles. Empty for any other object, with no error set.
 Ref doubles_of_tensor(PyObject* object) {
   Ref value = Ref::borrow(object);
   for (const char* method : {"detach", "cpu", "double", "numpy"}) {
@@ -127,7 +127,7 @@ Ref doubles_of_tensor(PyObject* object) {
   return PyArray_Check(value.get()) ? std::move(value) : Ref();
 }
 
-// Returns `object` as an array of real numbers of any type. Refuses values that NumPy would convert although they are
+// Returns `object` as an array of real numbers of any type. Rejects values that NumPy would convert although they are
 // not numbers. Raises TypeError, or ValueError for text (even "4") and masked numbers.
 Ref real_numbers(PyObject* object, const char* what) {
   if (PyArray_Check(object) && !PyArray_CheckExact(object) && has_masked(object))
@@ -299,7 +299,7 @@ void Keywords::warn_of(const std::vector<PyObject*>& ignored, const std::vector<
   for (const auto& field : fields) known.push_back(field.name.get());
   const Ref given = quoted(unknown), taken = quoted(known);
   if (warn_caller("add() ignores %U: the fields are %U", given.get(), taken.get()) == 0) return;
-  // The filter made it an error, which the next call raises again.
+  // A filter turned the warning into an error, which the next call raises again.
   warned_.erase(warned_.begin() + static_cast<std::ptrdiff_t>(std::min(before, warned_.size())), warned_.end());
   throw PythonError();
 }

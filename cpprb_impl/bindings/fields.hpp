@@ -22,10 +22,10 @@ struct Field {
   npy_intp elements;                          // in one row
   npy_intp bytes;                             // in one row
   PutNumbers put_numbers = nullptr;           // converts Python numbers to its elements
-  const NumberType* numbers = nullptr;        // how arrays of numbers are converted; null if it holds none
+  const NumberType* numbers = nullptr;        // how arrays of numbers are converted; null if the field holds none
   bool stacked = false;                       // one of its axes is a sliding window of frames:
   std::size_t stack_axis = 0;                 // this one
-  std::size_t next_of = FieldStorage::kNone;  // the field whose next value this is
+  std::size_t next_of = FieldStorage::kNone;  // the field whose next value this field holds
 
   PyArray_Descr* descr() const { return reinterpret_cast<PyArray_Descr*>(dtype.get()); }
 };
@@ -52,7 +52,7 @@ struct Source {
   npy_intp rows = 0;
   Ref owner;                             // NumPy's converted copy, if any
   alignas(16) std::array<char, 32> own;  // the value of a scalar; wide enough for clongdouble
-  std::vector<char> converted;           // the elements of a list, or of an array of another dtype
+  std::vector<char> converted;           // the elements of a list, or of an array of a different dtype
 
   // Releases large memory instead of keeping it for the next call.
   void release() {
@@ -61,7 +61,7 @@ struct Source {
   }
 };
 
-// Thrown if add() was given the keyword env_ids, which Python code reads. Other methods do not take it.
+// Thrown if add() was passed the keyword env_ids, which Python code handles. Other methods do not take it.
 struct EnvironmentsGiven : std::exception {
   const char* what() const noexcept override { return "env_ids must be passed to add()"; }
 };
@@ -89,8 +89,8 @@ class Keywords {
 };
 
 // Reads every value, converting it if needed. Returns the number of rows, which is the same for all fields. Raises
-// ValueError, TypeError or OverflowError naming the field; see `convert` for what is only warned of. The buffer is not
-// changed, and no Python code runs between the last conversion and the return.
+// ValueError, TypeError or OverflowError naming the field; see `convert` for cases that cause only a warning. The
+// buffer is not changed, and no Python code runs between the last conversion and the return.
 npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, ChangeWarnings& warnings,
                       std::vector<Source>& sources);
 
@@ -120,8 +120,8 @@ struct Numbers {
   }
 };
 
-// Returns `object` as a C-ordered array of int64, without a copy if it is one already. Floats must be whole numbers.
-// Raises TypeError (for bools, too), ValueError, or IndexError for a number that int64 cannot hold.
+// Returns `object` as a C-ordered array of int64, without copying if it already is such an array. Floats must be whole
+// numbers. Raises TypeError (for bools, too), ValueError, or IndexError for a number that int64 cannot hold.
 Ref as_indexes(PyObject* object);
 
 }  // namespace rb

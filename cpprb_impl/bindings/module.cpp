@@ -41,14 +41,14 @@ PyMethodDef functions[] = {
      "_adopts_orphans()\n--\n\nReturn whether this process adopts processes whose parents have ended."},
     {"_description_of", description_of_segment, METH_O,
      "_description_of(segment, /)\n--\n\n"
-     "Return the description stored in a segment. Raises FileNotFoundError if it is gone, ValueError if it is not a\n"
-     "segment of this library or was cut short, RuntimeError if another version of the library made it."},
+     "Return the description stored in a segment. Raises FileNotFoundError if the segment is gone, ValueError if it\n"
+     "is not one of this library or was cut short, RuntimeError if a different version of the library created it."},
     {"_indexes_of", indexes_of, METH_O,
      "_indexes_of(indexes, /)\n--\n\n"
-     "Return indexes as an array of int64, which may be the given one. Raises what `update_priorities` raises for\n"
+     "Return indexes as an array of int64, which may be the given array. Raises what `update_priorities` raises for\n"
      "indexes that are not whole numbers."},
     {"_segment_prefix", segment_prefix, METH_NOARGS,
-     "_segment_prefix()\n--\n\nReturn the prefix shared by the names of all segments that this process makes."},
+     "_segment_prefix()\n--\n\nReturn the prefix shared by the names of all segments that this process creates."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

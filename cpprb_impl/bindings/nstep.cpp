@@ -12,16 +12,16 @@
 namespace rb {
 namespace {
 
-// Makes the transitions that begin with the oldest `count` steps. Throws NstepWindow::TooLarge before a number becomes
-// infinite in a field that has had no warning.
+// Computes the transitions that begin with the oldest `count` steps. Throws NstepWindow::TooLarge before a number
+// becomes infinite in a field without an earlier warning.
 void make_oldest(const Ring& ring, NstepWindow& window, std::size_t count) {
   window.transitions(count);
   for (const auto& each : window.too_large())
     if (!ring.change_warnings.has(ring.fields[each.column])) throw NstepWindow::TooLarge(each);
 }
 
-// Calls use(), which may throw NstepWindow::TooLarge if nothing has changed; warns then, and calls it again. A warning
-// may run Python code, and so must not be issued during the call.
+// Calls use(), which may throw NstepWindow::TooLarge before changing anything; in that case, warns and calls it again.
+// A warning may run Python code, and so must not be issued during the call.
 template <class Use>
 auto with_warnings(Ring& ring, Use use) {
   while (true) {
@@ -36,8 +36,8 @@ auto with_warnings(Ring& ring, Use use) {
   }
 }
 
-// Stores the transitions that were made of the oldest `count` steps, and removes those steps. Returns the first one's
-// slot.
+// Stores the transitions computed from the oldest `count` steps, and removes those steps. Returns the first
+// transition's slot.
 std::uint64_t store_oldest(Ring& ring, NstepWindow& window, std::size_t count, Waiting& waiting) {
   Nstep& nstep = *ring.streams.nstep;
   const char* const* data = window.made();
@@ -45,7 +45,7 @@ std::uint64_t store_oldest(Ring& ring, NstepWindow& window, std::size_t count, W
   if (ring.prioritized) {
     const auto* priority = reinterpret_cast<const double*>(data[ring.fields.size()]);
     const auto* leaf = reinterpret_cast<const float*>(data[ring.fields.size() + 1]);
-    const float leaf_of_max = ring.leaf_of_max_priority();  // its value when they are stored
+    const float leaf_of_max = ring.leaf_of_max_priority();  // its value when the rows are stored
     nstep.leaves.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const bool given = !std::isnan(priority[i]);
@@ -78,7 +78,7 @@ void read_priorities(const Ring& ring, const Arguments& rows, AddScratch& in) {
     rows.priorities.read([&](const auto* first) { std::copy_n(first, rows.count, in.priorities.begin()); });
 }
 
-// Appends step `nth` of those at `values`, by column.
+// Appends step `nth` of the steps at `values`, by column.
 void append_one(NstepWindow& window, const std::vector<const char*>& values, std::size_t nth) {
   std::vector<const char*> value(values);
   for (std::size_t c = 0; c < value.size(); ++c)
@@ -86,8 +86,8 @@ void append_one(NstepWindow& window, const std::vector<const char*>& values, std
   window.append(value.data(), 1);
 }
 
-// Appends each step to the window of its environment, and stores the transitions that this completes. Returns the
-// first one's slot, or none. If a store fails, the steps whose environments come later are not appended.
+// Appends each step to its environment's window, and stores the transitions that this completes. Returns the first
+// transition's slot, or none. If storing fails, the steps of later environments are not appended.
 std::optional<std::uint64_t> add_divided(Ring& ring, const std::vector<npy_int64>& environments, Waiting& waiting) {
   Nstep& nstep = *ring.streams.nstep;
   std::vector<std::size_t> added(ring.environments);

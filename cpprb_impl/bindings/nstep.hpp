@@ -1,5 +1,4 @@
-// N-step transitions, which are formed before rows reach a ring's store. Parses the options and guards access to the
-// window.
+// N-step transitions, formed before rows reach a ring's store: parses the options and guards access to the window.
 #pragma once
 
 #include <memory>
@@ -20,9 +19,9 @@ struct Nstep {
   std::vector<Field> fields;
   std::vector<std::size_t> columns;  // of the window, by field
   Keywords keywords;
-  // Its columns are the fields and, for a prioritized ring, priorities (double, NaN where none was given) and leaves.
+  // The window's columns are the fields and, for a prioritized ring, priorities (double, NaN if not given) and leaves.
   NstepWindow window;
-  // A window for each environment, from the first add() on that had steps of only some; `window` is then empty.
+  // A window per environment, once an add() has passed steps of only some environments; `window` is then empty.
   std::vector<NstepWindow> windows;
   std::size_t waiting() const;
   void clear();
@@ -32,7 +31,7 @@ struct Nstep {
   std::vector<float> leaves;        // of the transitions being stored
   bool taken = false;               // guarded by the interpreter's lock
 
-  // Exclusive access to the window for one call: while a store waits, other threads may run.
+  // Exclusive access to the window during one call: other threads may run while storing waits.
   class Guard {
    public:
     Guard(Nstep& nstep, Waiting& waiting);  // throws Interrupted
@@ -49,12 +48,12 @@ struct Nstep {
 std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, std::size_t environments,
                                    bool prioritized);
 
-// Returns a mask of the bits that are all 0 if and only if a field's value is zero. It excludes the sign bit of a
-// floating-point number.
+// Returns a mask of the bits that are all 0 if and only if a field's value is zero. It excludes a floating-point
+// number's sign bit.
 std::string mask_of(const Field& field);
 
-// The parts of streams.hpp for a ring with a window. The steps are those of all environments in turn, unless
-// `environments` has one for each step.
+// The parts of streams.hpp for a ring with a window. Steps cycle through all environments, unless `environments` names
+// an environment for each step.
 PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     const std::vector<npy_int64>* environments = nullptr);
 void flush_steps(PyObject* self);

@@ -33,7 +33,7 @@ StepColumn computed(const Field& field, Role role, const char* what) {
   return column;
 }
 
-// Returns how a reward's sums are stored, and changes the field's type to the one in which they are computed.
+// Returns how a reward's sums are stored, and changes the field's type to the one in which the sums are computed.
 StepColumn sum_of(Field& field) {
   const int type = field.descr()->type_num;
   StepColumn column = computed(field, Role::sum, "discounted sums");

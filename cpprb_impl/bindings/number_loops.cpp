@@ -9,7 +9,7 @@ namespace rb {
 
 namespace {
 
-// npy_bool is an unsigned char like npy_ubyte, and half-precision numbers are converted by way of doubles.
+// npy_bool is an unsigned char like npy_ubyte, and half-precision numbers are converted via doubles.
 struct Truth {};
 struct Half {};
 
@@ -26,7 +26,7 @@ struct Stored<Half> {
   using type = double;
 };
 
-// npy_long is of the size of another type, so that it needs no loops of its own.
+// npy_long has the size of another type, so it needs no loops of its own.
 template <class Type>
 using OfSize =
     std::conditional_t<sizeof(Type) == sizeof(npy_int), std::conditional_t<std::is_signed_v<Type>, npy_int, npy_uint>,
@@ -118,15 +118,15 @@ void widen_all(const void* from, npy_intp count, void* to) {
   auto* results = static_cast<To*>(to);
   for (npy_intp i = 0; i < count; ++i)
     if constexpr (std::is_same_v<From, Truth>)
-      results[i] = numbers[i] != 0;  // it may be a view of other bytes
+      results[i] = numbers[i] != 0;  // the numbers may be a view of other bytes
     else
       results[i] = numbers[i];
 }
 
-// How numbers of a type of C become those of a wide one.
+// How numbers of a C type are converted to a wide type.
 struct GivenType {
   Wide wide;
-  void (*widen)(const void* from, npy_intp count, void* to) = nullptr;  // null if they are of that type already
+  void (*widen)(const void* from, npy_intp count, void* to) = nullptr;  // null if they already have that type
   npy_intp bytes = 0;                                                   // of a number that is widened
 };
 
@@ -163,7 +163,7 @@ unsigned convert_numbers(const NumberType& to_type, int type, const char* from, 
   const GivenType& given = kGivenTypes[type];
   const NumberLoop loop = to_type.loops[given.wide];
   if (given.widen == nullptr) return loop(from, count, to);
-  constexpr npy_intp kAtOnce = 256;  // they stay in the processor's first cache
+  constexpr npy_intp kAtOnce = 256;  // so many stay in the L1 cache
   alignas(npy_longlong) std::byte wide[kAtOnce * sizeof(npy_longlong)];
   unsigned found = 0;
   for (npy_intp first = 0; first < count; first += kAtOnce) {

@@ -17,7 +17,7 @@ struct Truth {};
 template <class T>
 bool put_number(PyObject* value, T& number) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (PyFloat_CheckExact(value) || PyArray_IsScalar(value, Double)) {  // NumPy's is a subclass
+    if (PyFloat_CheckExact(value) || PyArray_IsScalar(value, Double)) {  // NumPy's double is a subclass of float
       number = static_cast<T>(PyFloat_AS_DOUBLE(value));
       if constexpr (sizeof(T) < sizeof(double))
         if (std::abs(number) > std::numeric_limits<T>::max()) [[unlikely]]

@@ -85,7 +85,7 @@ class Named {
     return value;
   }
 
-  // Raises TypeError for an option that nothing has read.
+  // Raises TypeError for an option that has not been read.
   void refuse_others() const {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict_, &at, &key, &value) != 0;)
@@ -124,7 +124,7 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   const char* lock = named.text("lock");
   const Py_ssize_t environments = named.integer("n_envs", 1);
   if (environments < 1) raise(PyExc_ValueError, "n_envs must be at least 1, got %zd", environments);
-  if (lock == nullptr && capacity % environments != 0)  // a shared ring has no frames of single environments
+  if (lock == nullptr && capacity % environments != 0)  // a shared ring has no per-environment frames
     raise(PyExc_ValueError, "size must be a multiple of n_envs=%zd, got %zd", environments, capacity);
   options.environments = static_cast<std::size_t>(environments);
   PyObject* const next_of = named.object("next_of");
@@ -145,7 +145,7 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   const char* const normalize = named.has("normalize") ? named.text("normalize") : "buffer";
   options.priorities.normalize = normalize_named(normalize);
   options.check_for_update = named.flag("check_for_update", false);
-  // Both are implemented in Python; steps with objects wait there as well.
+  // Both are implemented in Python, where steps with objects also wait.
   named.object("autoreset");
   const bool has_objects = named.object("objects") != nullptr;
   named.refuse_others();

@@ -25,7 +25,7 @@ struct SharedOptions {
 
 struct RingOptions {
   std::uint64_t capacity = 0;
-  std::size_t environments = 1;  // whose steps come in turn; the capacity is a multiple
+  std::size_t environments = 1;  // whose steps are interleaved; the capacity is a multiple
   std::vector<Field> fields;
   std::string file_prefix;              // empty: in memory
   bool compressed = false;              // the frames of stacks

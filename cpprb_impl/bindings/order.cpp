@@ -45,11 +45,11 @@ PyObject* watches_order(PyObject* self, PyObject*) {
 PyMethodDef methods[] = {
     {"_watch_order", watch_order, METH_VARARGS,
      "_watch_order(now, following, ends, option, harm, starts)\n\n"
-     "Watch the first rows that are added: whether a value of the fields `now` equals that of `following` in the row\n"
-     "before. `ends` are fields that mark the last row of an episode. Once, a UserWarning says that no row begins\n"
-     "where the one before ended, and that `harm` comes of it for `option`, unless that is empty. If `starts`, "
+     "Check the first rows that are added: whether a value of the fields `now` equals that of `following` in the\n"
+     "previous row. `ends` are fields that mark the last row of an episode. Unless `option` is empty, a UserWarning\n"
+     "reports once that no row begins where the previous one ended, and the `harm` for `option`. If `starts`, "
      "another\n"
-     "one says that each episode begins where the last one ended."},
+     "reports that each episode begins where the previous one ended."},
     {"_watches_order", watches_order, METH_NOARGS, "_watches_order() -> bool"},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -69,7 +69,7 @@ void keep_order(Ring& ring) {
 }
 
 void warn_of_order(Ring& ring, OrderWatch::Finding found) {
-  if (!ring.streams.order) return;  // another thread came first
+  if (!ring.streams.order) return;  // another thread was faster
   const Ref option = Ref::borrow(ring.streams.order->option.get()), harm = Ref::borrow(ring.streams.order->harm.get());
   ring.streams.order->watch.stop(found);
   if (ring.streams.order->watch.is_over()) end_watch(ring);
@@ -81,8 +81,8 @@ void warn_of_order(Ring& ring, OrderWatch::Finding found) {
                 option.get(), OrderWatch::kMisses, harm.get())
           : warn_caller(
                 "add(): each row after the end of an episode begins with the next_* of the row that ended "
-                "it. With Gymnasium's AutoresetMode.NEXT_STEP, such a row only resets an environment: make "
-                "the buffer with autoreset=\"next_step\", or leave the row out by env_ids. With SAME_STEP, "
+                "it. With Gymnasium's AutoresetMode.NEXT_STEP, such a row only resets an environment: create "
+                "the buffer with autoreset=\"next_step\", or leave the row out with env_ids. With SAME_STEP, "
                 "next_* of the row that ends an episode must be what infos[\"final_obs\"] holds");
   if (status < 0) throw PythonError();
 }

@@ -1,5 +1,5 @@
-// Warnings about the order of the first rows that a process adds. A ring that is watched takes a path of its own to
-// add(), so that one that no longer is does no work for it.
+// Warnings about the order of the first rows that a process adds. A watched ring takes a separate path in add(), so
+// that the check costs nothing once it has ended.
 #pragma once
 
 #include <exception>
@@ -25,17 +25,17 @@ struct OrderFound : std::exception {
   OrderWatch::Finding finding;
 };
 
-// Looks at the rows of one call of add(), if the ring is watched; throws OrderFound. `environments` has one for each
+// Checks the rows of one call of add(), if the ring is watched; throws OrderFound. `environments` has one entry per
 // row, or is null.
 void look_at_order(const Ring& ring, const AddScratch& in, std::size_t count,
                    const std::vector<npy_int64>* environments);
-// Keeps what was seen, since the rows are stored.
+// Keeps what was seen, once the rows are stored.
 void keep_order(Ring& ring);
 
-// Issues the warning. Raises it if it is an error.
+// Issues the warning, and raises it if warnings are errors.
 void warn_of_order(Ring& ring, OrderWatch::Finding found);
 
-// Calls add(), which looks at the order; once more after each warning.
+// Calls add(), which checks the order, and calls it again after each warning.
 template <class Add>
 PyObject* watched(Ring& ring, Add add) {
   for (;;) {

@@ -102,7 +102,7 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
   Py_ssize_t nth = 0;
   for (const auto f : find_fields(fields, names.get(), "stack_compress")) {
     Field& field = fields[fields[f].next_of == FieldStorage::kNone ? f : fields[f].next_of];
-    field.stacked = !field.shape.empty();  // a number has no frames
+    field.stacked = !field.shape.empty();  // a scalar has no frames
     field.stack_axis = parse_axis(field, PyList_GET_ITEM(axes.get(), nth++));
   }
   return fields;

@@ -147,15 +147,15 @@ PyMethodDef prioritized_methods[] = {
      "Return transitions drawn by priority, stratified, with P(i) = (p_i + eps)^alpha / sum: a dict of arrays\n"
      "(batch_size, *shape). It also contains \"weights\", float32, and \"indexes\", int64, both (batch_size,).\n"
      "A weight is (N P(i))^-beta, divided by the largest weight of any stored transition, or as the constructor's\n"
-     "`normalize` says. The arrays are new, or those of the dict `out`: see ReplayBuffer.sample.\n"
+     "`normalize` specifies. The arrays are new, or those of the dict `out`: see ReplayBuffer.sample.\n"
      "Raises the same exceptions as ReplayBuffer.sample. Schaul et al. 2015, equations 1 and 2."},
     {"_draw", prioritized_draw, METH_O,
      "_draw($self, batch_size, /)\n--\n\n"
-     "Return what `sample` draws from a shared buffer, with its rows' leaves and numbers instead of weights and\n"
-     "indexes, the sum of all leaves, and the smallest one: a tuple of a dict and two floats."},
+     "Return what `sample` draws from a shared buffer, with the rows' leaves and numbers instead of weights and\n"
+     "indexes, the sum of all leaves, and the smallest leaf: a tuple of a dict and two floats."},
     {"_update_rows", RB_SLOWED(update, prioritized_update<By::row>), METH_FASTCALL | METH_KEYWORDS,
      "_update_rows($self, /, rows, priorities)\n--\n\n"
-     "As `update_priorities`, for the transitions with these numbers in a shared buffer. Skips those that are no\n"
+     "Like `update_priorities`, for the transitions with these numbers in a shared buffer. Skips those that are no\n"
      "longer stored."},
     {"update_priorities", RB_SLOWED(update, prioritized_update<By::index>), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
@@ -169,7 +169,7 @@ PyMethodDef prioritized_methods[] = {
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
      "Return the largest raw priority of any stored transition, but at least 1 (float). Transitions added without a\n"
-     "priority get this one. The value rises immediately, and falls only in update_priorities()."},
+     "priority get this value. It rises immediately, and falls only in update_priorities()."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

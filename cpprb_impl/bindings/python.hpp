@@ -46,8 +46,8 @@ struct PythonError {};
 // Sets a Python exception with a message as in PyErr_Format, and throws.
 [[noreturn, gnu::cold]] void raise(PyObject* type, const char* format, ...);
 
-// Issues a UserWarning with a message as in PyErr_Format, in the name of the first Python function outside this
-// package. Runs Python code. Returns -1 with an exception set if a filter makes it an error.
+// Issues a UserWarning with a message as in PyErr_Format, attributed to the first Python function outside this package.
+// Runs Python code. Returns -1 with an exception set if a filter turns the warning into an error.
 [[gnu::cold]] int warn_caller(const char* format, ...);
 
 inline PyObject* checked(PyObject* object) {
@@ -55,7 +55,7 @@ inline PyObject* checked(PyObject* object) {
   return object;
 }
 
-// Sets the Python exception for the C++ exception that is being handled.
+// Sets the Python exception for the C++ exception being handled.
 [[gnu::cold]] void set_python_error();
 
 // Runs a binding's body and converts C++ exceptions to Python ones.

@@ -90,7 +90,7 @@ PyObject* ring_sample_indexes(PyObject* self, PyObject* value) {
     Ring& ring = call.ring();
     if (ring.is_shared)
       raise(PyExc_TypeError,
-            "sample_indexes() requires a buffer of one process: in a shared one, a row may be overwritten before it is "
+            "sample_indexes() requires an unshared buffer: in a shared one, a row may be overwritten before it is "
             "read");
     Borrowed<Drawn> drawn(ring.drawn);
     drawn->slots.resize(static_cast<std::size_t>(rows));
@@ -225,7 +225,7 @@ PyObject* ring_close(PyObject* self, PyObject*) {
     ring.close_wanted = true;
     ring.recent.clear();
     ring.forget_users_of_other_threads();
-    if (ring.users == 0) ring.release_store();  // otherwise the last user does it
+    if (ring.users == 0) ring.release_store();  // otherwise the last user releases it
     Py_RETURN_NONE;
   });
 }
@@ -247,7 +247,7 @@ PyMethodDef ring_methods[] = {
     {"add", RB_SLOWED(add, ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add($self, /, **transition)\n--\n\n"
      "Store one transition, or many. Each field is an array_like of shape (*shape) or (rows, *shape). Flat values and\n"
-     "values with further leading axes are split into rows, whose axes must be in order. Returns the index of the\n"
+     "values with additional leading axes are split into rows, whose axes must be in order. Returns the index of the\n"
      "first row, int; if other processes also add, the other rows need not follow it. With N-step transitions,\n"
      "returns the index of the first one completed, or None.\n"
      "Raises KeyError if a field is missing; ValueError, TypeError or OverflowError naming the field that does not "
@@ -256,14 +256,14 @@ PyMethodDef ring_methods[] = {
      "rounding: fractions into integers, finite numbers that become infinite, imaginary parts, and numbers other than\n"
      "0 and 1 into bool. Other names are ignored: the first time, a UserWarning names them.\n\n"
      "With n_envs, env_ids names the environments whose rows are given: their numbers (rows,), or a mask (n_envs,)\n"
-     "of bools; then the fields may also hold a row of every environment, of which the chosen ones are added. An\n"
-     "environment's steps must be added in their order. Raises TypeError, ValueError or IndexError for others."},
+     "of bools; with a mask, the fields may also hold a row of every environment, of which the selected rows are\n"
+     "added. An environment's steps must be added in order. Raises TypeError, ValueError or IndexError otherwise."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\n"
      "Store transitions as they are: do not form N-step transitions, and skip features written in Python."},
     {"_add_of", method(ring_add_of), METH_FASTCALL | METH_KEYWORDS,
      "_add_of($self, env_ids, /, **transition)\n--\n\n"
-     "As `add`, for rows of the environments env_ids (rows,), which need not be all of them."},
+     "Like `add`, for rows of the environments env_ids (rows,), which need not be all environments."},
     {"sample", RB_SLOWED(sample, ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, out=None)\n--\n\n"
      "Return transitions drawn uniformly, with replacement: a dict of arrays (batch_size, *shape). The arrays are\n"
@@ -272,7 +272,7 @@ PyMethodDef ring_methods[] = {
      "`out` lacks a field, RuntimeError if other processes overwrite a shared buffer faster than rows can be read."},
     {"sample_indexes", ring_sample_indexes, METH_O,
      "sample_indexes($self, batch_size, /)\n--\n\n"
-     "Return the indexes of transitions drawn as `sample` draws them, int64 (batch_size,), for `get`. Raises\n"
+     "Return the indexes of transitions drawn as in `sample`, int64 (batch_size,), to pass to `get`. Raises\n"
      "ValueError if the buffer is empty, TypeError for a shared buffer."},
     {"get", ring_gather, METH_O,
      "get($self, indexes, /)\n--\n\n"
@@ -286,13 +286,13 @@ PyMethodDef ring_methods[] = {
      "clear($self, /)\n--\n\nRemove every transition, including pending N-step ones."},
     {"on_episode_end", ring_on_episode_end, METH_NOARGS,
      "on_episode_end($self, /)\n--\n\n"
-     "End the episode: pending N-step transitions are completed with the steps available."},
+     "End the episode: pending N-step transitions are completed with the available steps."},
     {"is_Nstep", ring_is_nstep, METH_NOARGS, "is_Nstep($self, /)\n--\n\nReturn whether N-step transitions are stored."},
     {"_get_pending", ring_get_pending, METH_NOARGS,
      "_get_pending($self, /)\n--\n\n"
-     "Return the steps of N-step transitions that wait for those that follow: a dict of new arrays (steps, *shape),\n"
-     "with \"priorities\" (NaN where none was given) if prioritized, and with \"env_ids\" unless the steps of all\n"
-     "environments come in turn. Rewards have the dtype in which they are summed. It is empty without N-step\n"
+     "Return the steps of incomplete N-step transitions: a dict of new arrays (steps, *shape), with \"priorities\"\n"
+     "(NaN where none was given) if prioritized, and with \"env_ids\" unless the steps cycle through all\n"
+     "environments. Rewards have the dtype in which they are summed. The dict is empty without N-step\n"
      "transitions."},
     {"get_current_episode_len", ring_get_current_episode_len, METH_NOARGS,
      "get_current_episode_len($self, /)\n--\n\n"

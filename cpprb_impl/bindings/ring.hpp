@@ -51,13 +51,13 @@ struct Ring {
 
   // Private to each process; see CallGuard.
   std::uint64_t process = 0;
-  std::uint64_t maker = 0;  // number of the process that created it
+  std::uint64_t maker = 0;  // number of the process that created the ring
   Random random;
 
   Keywords keywords;
   ChangeWarnings change_warnings;
   Streams streams;
-  bool adds_directly;  // whether add() neither is watched nor goes through Python
+  bool adds_directly;  // whether add() is not watched and does not go through Python
   AddScratch add_scratch;
   RecentBatches recent;
   Drawn drawn;
@@ -70,18 +70,18 @@ struct Ring {
   // Lowers the maximum to the largest priority of any stored row, so that one large error does not favour new rows
   // forever. Needs a LearnerGuard.
   void let_max_priority_fall();
-  // Computes the leaves of raw priorities; `largest` becomes at least the largest of them. Returns the position of the
-  // first that is negative, not finite, or too large to be stored; otherwise kAllGood.
+  // Computes the leaves of raw priorities; `largest` becomes at least the largest priority. Returns the position of the
+  // first priority that is negative, not finite, or too large to be stored; otherwise kAllGood.
   std::size_t leaves_of(const Numbers& given, float* leaves, double& largest) const;
 
-  // A long copy out of an unshared ring lets other Python threads run; those that use this ring must wait.
+  // A long copy out of an unshared ring lets other Python threads run; threads that use this ring must wait.
   bool copying = false;  // guarded by the interpreter's lock
   std::mutex end_of_copy;
   void let_copy_end();
 };
 
-// Memory reused from one call to the next. A call borrows it, because other threads, or code run by an argument, may
-// make further calls meanwhile: these find it empty.
+// Memory reused from one call to the next. A call borrows the memory, because other threads, or code run by an
+// argument, may make further calls meanwhile, which find it empty.
 template <class Kept>
 class Borrowed {
  public:
@@ -110,7 +110,7 @@ struct RingObject {
   PyObject_HEAD Ring* ring;
 };
 
-// Held by each call for as long as it uses the store, which cannot be closed meanwhile. The constructor raises
+// Held by each call while it uses the store, which therefore cannot be closed meanwhile. The constructor raises
 // ValueError if the buffer is closed. In the first call after a fork, it reseeds the process's random numbers.
 class CallGuard {
  public:
@@ -132,7 +132,7 @@ class CallGuard {
   Ring& ring_;
   CallGuard* outer_ = nullptr;
   bool in_handlers_ =
-      false;  // signal handlers that run during its wait must not use the buffer, some of whose locks are held
+      false;  // signal handlers that run during the wait must not use the buffer, since some of its locks are held
 };
 
 // How a call waits: other Python threads can run meanwhile, and Ctrl-C is handled.
@@ -162,7 +162,7 @@ npy_intp batch_size(PyObject* value);
 void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     std::initializer_list<const char*> known, PyObject** values);
 
-// Converts `batch` to what the caller receives. `slots` are those of its rows, unless the caller named them.
+// Converts `batch` to what the caller receives. `slots` are its rows' slots, unless the caller named them.
 PyObject* finished(PyObject* self, Batch& batch, const std::vector<std::size_t>* slots = nullptr);
 // Recent batches whose arrays a sample may reuse; null if Python code replaces the returned arrays.
 RecentBatches* recent_batches(Ring& ring);

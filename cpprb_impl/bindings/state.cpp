@@ -130,7 +130,7 @@ PyObject* hold(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
                         count = unsigned_number(args[1], "a number of rows");
     PrivateCallGuard call(self, "_hold");
     PrivateStore& store = call.store();
-    if (store.rows().has_frames()) raise(PyExc_ValueError, "_hold() requires a buffer that stores no frame once");
+    if (store.rows().has_frames()) raise(PyExc_ValueError, "_hold() requires a buffer without shared frames");
     if (next >= store.capacity() || count > store.capacity())
       raise(PyExc_IndexError, "an index and a number of rows must fit the capacity %llu",
             static_cast<unsigned long long>(store.capacity()));
@@ -213,8 +213,8 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
   });
 }
 
-// For check_for_update, which skips rows written since the last sample. A shared buffer keeps no such number: it knows
-// the rows of each recent sample.
+// For check_for_update, which skips rows written since the last sample. A shared buffer does not need this number: it
+// remembers the rows of each recent sample.
 PyObject* get_unseen(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     if (ring_of(self).is_shared) return PyLong_FromLong(0);
@@ -233,7 +233,7 @@ PyObject* set_unseen(PyObject* self, PyObject* rows) {
   });
 }
 
-// The outstanding batches of check_for_update. Those of a shared buffer are known to one process only.
+// The outstanding batches of check_for_update. A shared buffer's are known only to one process.
 PyObject* get_samples(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     std::vector<npy_int64> numbers;
@@ -268,8 +268,8 @@ PyObject* set_samples(PyObject* self, PyObject* numbers) {
   });
 }
 
-// The frames of a field's streams are counted one stream after the other: how many there are before each stream, and
-// the number of all.
+// The frames of a field's streams are numbered one stream after the other: the number of frames before each stream, and
+// the total.
 std::vector<std::uint64_t> frame_counts(const std::vector<FrameStream>& streams) {
   std::vector<std::uint64_t> counts{0};
   for (const auto& stream : streams) counts.push_back(counts.back() + stream.end() - stream.first());
@@ -342,7 +342,7 @@ std::optional<Framed> framed_named(PrivateCallGuard& call, PyObject* name) {
 
 Framed framed_field(PrivateCallGuard& call, PyObject* name) {
   const std::optional<Framed> framed = framed_named(call, name);
-  if (!framed) raise(PyExc_KeyError, "%R is no field whose frames are stored once", name);
+  if (!framed) raise(PyExc_KeyError, "%R is not a field whose frames are stored once", name);
   return *framed;
 }
 
@@ -425,27 +425,27 @@ PyMethodDef methods[] = {
      "_get_frames(field) -> (an empty array (0, *frame_shape), number of frames, whether next_* has frames of them, "
      "axis)\n\n"
      "For a field whose frames are stored once; None for any other field, and for shared buffers. A value consists of\n"
-     "consecutive frames along the axis if it is one of stack_compress, otherwise of one. Frames are counted by\n"
+     "consecutive frames along the axis for fields of stack_compress, otherwise of one frame. Frames are counted by\n"
      "environment."},
     {"_get_frame_numbers", method(get_frame_numbers), METH_FASTCALL,
      "_get_frame_numbers(field, begin, end) -> (first, next_first): int64 (end - begin,), or None\n\n"
-     "The first frame of the values of transitions begin, begin + 1, ..., end - 1, counted from the oldest, and of\n"
-     "those of its next_*."},
+     "The first frame of each value of the transitions begin, begin + 1, ..., end - 1, counted from the oldest, and\n"
+     "of each value of the field's next_*."},
     {"_read_frames", method(read_frames), METH_FASTCALL,
      "_read_frames(field, numbers) -> array (len(numbers), *frame_shape)"},
     {"_view", view, METH_O,
-     "_view(field) -> array (capacity, *shape) over the ring's memory, or None\n\n"
+     "_view(field) -> array (capacity, *shape) that views the ring's memory, or None\n\n"
      "Valid until the buffer is closed. Returns None for a field whose frames are stored once, and for shared "
      "buffers."},
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nReturn the random generator's state."},
     {"_set_random", set_random, METH_O, "_set_random(state)\n\nSet the random generator's state."},
     {"_reseed", reseed, METH_O,
-     "_reseed(seed)\n\nStart the random generator as a constructor with this seed does; None for one from the system."},
+     "_reseed(seed)\n\nRestart the random generator as in a constructor with this seed; None: one from the system."},
     {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nStore an empty buffer's next transition in `slot`."},
     {"_hold", method(hold), METH_FASTCALL,
      "_hold(next_index, stored)\n\n"
-     "Make the `stored` slots before `next_index` those that hold a transition: the data that is in them. Those that\n"
-     "held none get the largest priority, and each priority can be updated at once."},
+     "Make the `stored` slots before `next_index` the ones that hold transitions, with the data already in them.\n"
+     "Slots that held none get the largest priority, and every priority can be updated at once."},
     {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
     {"_get_head", get_head, METH_NOARGS,
      "_get_head() -> int\n\nReturn the number of the next transition, which never decreases."},
@@ -460,7 +460,7 @@ PyMethodDef methods[] = {
     {"_get_samples", get_samples, METH_NOARGS,
      "_get_samples() -> int64 (n,)\n\n"
      "Return the remembered samples, oldest first: how many transitions were written since each, its number of\n"
-     "indexes, and these. There are none without check_for_update, and for shared buffers."},
+     "indexes, and the indexes. There are none without check_for_update, or for shared buffers."},
     {"_set_samples", set_samples, METH_O, "_set_samples(samples)\n\nRemember what `_get_samples` returned."},
     {"_warn_no_more_than", warn_no_more_than, METH_O,
      "_warn_no_more_than(other)\n\nDo not warn of changed values in a field of which `other` has warned."},

@@ -197,5 +197,5 @@ def test_an_error_about_beta_names_it(maker, beta):
 def test_a_column_missing_in_out_is_named(kind):
     buffer = getattr(cpprb_impl, kind)(8, {"x": {}})
     buffer.add(x=1)
-    with pytest.raises(KeyError, match="out must have an array or tensor for each column, and has none for 'x'"):
+    with pytest.raises(KeyError, match="out must have an array or tensor for each column, but has none for 'x'"):
         buffer.sample(2, out={"y": np.zeros((2, 1), "f4")})

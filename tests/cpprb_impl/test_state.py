@@ -198,7 +198,7 @@ def test_priorities_of_rows_that_are_held_are_accepted_before_the_first_sample()
 
 
 def test_slots_cannot_be_held_in_a_buffer_with_frames_or_beyond_the_capacity():
-    with pytest.raises(ValueError, match="no frame once"):
+    with pytest.raises(ValueError, match="without shared frames"):
         ReplayBuffer(8, {"obs": {"shape": 4}}, next_of="obs")._hold(1, 1)
     buffer = ReplayBuffer(8, ENV_DICT)
     for wrong in ((8, 0), (0, 9)):
