@@ -13,7 +13,7 @@ namespace rb {
 class Descriptor {
  public:
   Descriptor() = default;
-  // Takes over what open() returned. If that is negative, errno is left as it is.
+  // Takes over the result of open(). If it is negative, errno is left unchanged.
   Descriptor(int opened) : number_(opened) {
     if (number_ < 0) return;
     // If the standard streams are closed, open() may return one of their numbers, and output would go into our file.
@@ -37,7 +37,7 @@ class Descriptor {
     return number_ >= 0 && known(now) && now == file_ ? number_ : -1;
   }
 
-  // Takes over `again` if it refers to the file that this descriptor refers or referred to.
+  // Takes over `again` if it refers to the same file as this descriptor does, or did before it was closed.
   void replace(Descriptor again) {
     if (again >= 0 && again.file_ == file_) *this = std::move(again);
   }

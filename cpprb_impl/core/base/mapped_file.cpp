@@ -22,8 +22,8 @@ namespace {
 }
 
 // Creates a file that no other buffer uses. An existing file of that name is removed rather than truncated: a buffer
-// that still maps it would get a bus error beyond its end. O_EXCL ensures that two processes never open the same new
-// file; it does not follow links, so they are resolved here.
+// that still maps it would get a bus error beyond the file's end. O_EXCL ensures that two processes never open the same
+// new file; O_EXCL does not follow links, so they are resolved here.
 int make(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as many as the kernel follows
   for (int links = 0;;) {

@@ -113,7 +113,7 @@ void Memory::remove_abandoned() {
 const std::string& Memory::own_prefix() {
   static pid_t process = 0;
   static std::string prefix;
-  if (process != getpid()) {  // a forked child makes its own segments
+  if (process != getpid()) {  // a forked child creates its own segments
     prefix = std::string("/").append(kPrefix) + std::to_string(getpid()) + "-" + random_text() + "-";
     process = getpid();
   }

@@ -13,22 +13,22 @@ class Memory {
   // Zero-filled memory, allocated by the system page by page on first access. Throws std::bad_alloc.
   static Memory make_private(std::size_t bytes);
 
-  // Removes segments that no live process has open: their makers were killed together with their watchdogs.
+  // Removes segments that no live process has open: their creators were killed together with their watchdogs.
   static void remove_abandoned();
 
   // Removes abandoned segments, and creates one with a unique name, readable only by its owner. Space for its first
   // `reserved` bytes is allocated, so that a full /dev/shm causes an exception here (std::system_error, ENOSPC) and not
   // a bus error later.
   static Memory make_shared(std::size_t reserved, std::size_t bytes);
-  // Allocates space for a further part of a shared segment, for all processes; throws the same exceptions.
+  // Allocates space for an additional part of a shared segment, for all processes; throws the same exceptions.
   void allocate(std::size_t at, std::size_t bytes);
 
   // The prefix of the names of this process's segments, which no other process uses. It is known before the first
-  // segment is made, so that the watchdog can be started in time.
+  // segment is created, so that the watchdog can be started in time.
   static const std::string& own_prefix();
 
-  // Attaches to a segment made by another process of the same user. Throws std::system_error (ENOENT if it is gone,
-  // EACCES if it belongs to another user), std::invalid_argument if the file is empty.
+  // Attaches to a segment created by another process of the same user. Throws std::system_error (ENOENT if the segment
+  // is gone, EACCES if it belongs to another user), std::invalid_argument if the file is empty.
   static Memory attach(const std::string& name);
 
   Memory() = default;
@@ -41,7 +41,7 @@ class Memory {
   void prefault(std::size_t bytes);
   void forked();
 
-  // Unmaps the memory. The process that made a shared segment also removes its name. The memory of a shared segment
+  // Unmaps the memory. The process that created a shared segment also removes its name. A shared segment's memory
   // remains until no process has it mapped.
   void release() noexcept;
 
@@ -53,7 +53,7 @@ class Memory {
   char* data_ = nullptr;
   std::size_t bytes_ = 0;
   Descriptor descriptor_;
-  int maker_ = 0;               // process id of the maker; 0 in every other process
+  int maker_ = 0;               // process id of the creator; 0 in every other process
   std::size_t prefaulted_ = 0;  // bytes
   std::string name_;
 };

@@ -14,7 +14,7 @@ struct Interrupted : std::exception {};
 struct Waiting {
   virtual ~Waiting() = default;
   virtual void begin() {}
-  virtual bool go_on() { return true; }  // called now and then; false: give up
+  virtual bool go_on() { return true; }  // called from time to time; false: give up
   virtual void end() {}
 
   // Copies of at least this many bytes are long enough to let other threads run.

@@ -160,8 +160,7 @@ RB_FOR_EACH_CPU void PriorityTree::refresh(std::size_t first, std::size_t count)
 }
 
 RB_FOR_EACH_CPU void PriorityTree::refresh_scattered(std::vector<std::size_t>& slots) {
-  // The sums were read when these slots were drawn, but the bounds were not. The bounds of a small tree are cached
-  // anyway.
+  // The sums were read when these slots were drawn, but the bounds were not. A small tree's bounds are cached anyway.
   for (std::size_t k = 0; k < 2 && levels_.size() > 3; ++k)
     for (const auto slot : slots) prefetch_two(levels_[k].lanes + (slot >> (4 * (k + 2))) * 2 * kFan);
   for (std::size_t k = 0; k < levels_.size(); ++k) {

@@ -73,8 +73,8 @@ class PriorityTree {
     float smallest, largest;
   };
   Bounds bounds() const;
-  // The bounds as stored in a node: two numbers, each of which is smaller the more extreme its leaf is, and 0 if there
-  // is no leaf.
+  // The bounds as stored in a node: two numbers, which are smaller the more extreme their leaves are, and 0 if there is
+  // no leaf.
   struct Lanes {
     float smallest, largest;
   };
@@ -102,7 +102,7 @@ class PriorityTree {
 
   float* leaves_ = nullptr;
   std::size_t leaf_count_ = 0;
-  std::size_t touched_ = 0;    // number of leaf parents that may not be empty; all later ones are
+  std::size_t touched_ = 0;    // number of leaf parents that may not be empty; all later parents are empty
   std::vector<Level> levels_;  // from the leaves' parents upwards
   std::vector<double> masses_;
 };

@@ -32,8 +32,9 @@ class RecentSamples {
       if (const Sample& each = samples_[number % kRemembered]; !each.slots.empty()) use(each.slots, each.rows);
   }
 
-  // Calls use(rows) for the sample with that number, if the indexes are its first ones. Otherwise, or if it is no
-  // longer remembered, does so for each sample with the same indexes: any may be meant. Returns whether there was one.
+  // Calls use(rows) for the sample with that number, if `index` holds its first indexes. Otherwise, or if the sample is
+  // no longer remembered, calls it for each sample with the same indexes, since any may be meant. Returns whether there
+  // was such a sample.
   template <class Use>
   bool each_meant(const std::int64_t* index, std::size_t count, std::uint64_t number, Use use) const {
     const auto begins_so = [=](const Sample& each) {
@@ -54,8 +55,8 @@ class RecentSamples {
     return found;
   }
 
-  // Calls use(i, rows, place) for each remembered sample that drew the slot index[i], as the one at `place`: indexes
-  // that are parts of samples do not say of which.
+  // Calls use(i, rows, place) for each remembered sample that drew the slot index[i], at position `place`: parts of
+  // samples do not say which sample they belong to.
   template <class Use>
   void each_that_drew(const std::int64_t* index, std::size_t count, Use use) const {
     std::vector<std::pair<std::size_t, std::size_t>> wanted(count);  // slots and their positions in `index`

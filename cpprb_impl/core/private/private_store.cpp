@@ -68,8 +68,8 @@ void PrivateStore::set_those(const std::int64_t* index, std::size_t count, const
   }
 }
 
-// With check_for_update, a row is meant if it was there when its sample was drawn: before the head at that time. If
-// several samples may be meant, this is the oldest one's, so that rows in which they differ are not updated.
+// With check_for_update, a row is meant if it was stored when its sample was drawn: before the head at that time. If
+// several samples may be meant, the oldest sample's head is used, so that rows in which they differ are not updated.
 std::size_t PrivateStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                                  std::uint64_t sample) {
   for (std::size_t i = 0; i < count; ++i)

@@ -54,9 +54,9 @@ class PrivateStore final : public Store {
   void set_max_priority(double priority) override { max_priority_ = priority; }
   // Removes every row; the next one goes to `slot`.
   void clear_to(std::uint64_t slot);
-  // Makes the `count` slots before slot `next` those that hold a row: the data that is in them. A slot that held none
-  // gets `leaf`; so do all from next_slot() to `next` if the rest stays as it is, as if they had been added. Not for
-  // rows with frames.
+  // Makes the `count` slots before slot `next` the ones that hold rows, with the data already in them. A slot that held
+  // none gets `leaf`; so do all from next_slot() to `next` if the others are unchanged, as if those rows had been
+  // added. Not for rows with frames.
   void hold(std::uint64_t next, std::uint64_t count, float leaf);
 
   std::uint64_t sampled_at = 0;  // the head at the last sample, for indexes that no remembered sample drew
@@ -82,7 +82,7 @@ class PrivateStore final : public Store {
   Memory memory_;
   PriorityTree tree_;
   std::vector<std::size_t> changed_;
-  RecentSamples<std::uint64_t> samples_;  // with the head at each, for check_for_update
+  RecentSamples<std::uint64_t> samples_;  // with the head at each sample, for check_for_update
   std::uint64_t head_ = 0, tail_ = 0;
   std::uint64_t in_tree_ = 0;  // the tree's nodes are up to date for the rows before this one
   double max_priority_ = 1.0;

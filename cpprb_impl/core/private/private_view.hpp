@@ -6,7 +6,7 @@
 
 namespace rb {
 
-// `kRemembers` is check_for_update, known when compiled so that other stores do not pay for it.
+// `kRemembers` is check_for_update, a compile-time constant so that stores without it do not pay for it.
 template <bool kRemembers>
 class PrivateViewOf {
  public:
@@ -27,7 +27,7 @@ class PrivateViewOf {
 
   void catch_up() { store_.bring_tree_up_to_date(); }
   PriorityTree& tree() { return store_.tree_; }
-  // Returns the sample's number: 0 if update() takes its slots to identify the rows.
+  // Returns the sample's number, or 0 if the slots alone identify the rows for update().
   std::uint64_t remember([[maybe_unused]] const Drawn& drawn) {
     store_.sampled_at = store_.head();
     if constexpr (kRemembers) return store_.samples_.remember(drawn.slots, store_.head());

@@ -12,8 +12,8 @@
 
 namespace rb {
 
-// pthread_mutex_clocklock(), or null where glibc is older than 2.30, so that the module still loads there. The name is
-// another one because old headers lack the function, and new ones declare it without `weak`.
+// pthread_mutex_clocklock(), or null if glibc is older than 2.30, so that the module can still be loaded. The name is
+// different because old headers lack the function, and new headers declare it without `weak`.
 extern "C" int clock_lock(pthread_mutex_t*, clockid_t, const timespec*) __asm__("pthread_mutex_clocklock")
     __attribute__((weak));
 
@@ -54,7 +54,8 @@ class RobustMutex {
 
  private:
   Got lock_within(std::int64_t nanoseconds) {
-    // pthread_mutex_timedlock() takes the real-time clock. If that is set back, the time-out comes as much later.
+    // pthread_mutex_timedlock() uses the real-time clock. If the clock is set back, the time-out occurs that much
+    // later.
     const clockid_t clock = clock_lock ? CLOCK_MONOTONIC : CLOCK_REALTIME;
     timespec until;
     clock_gettime(clock, &until);

@@ -13,9 +13,9 @@
 namespace rb {
 namespace {
 
-// Process ids are reused, so the word includes the start time. They mean nothing in another PID namespace, so it also
-// includes part of the namespace's number. A process id has up to 22 bits, which leaves only 10 for the namespace: if
-// two namespaces have the same 10 bits, a live process may be mistaken for one that has ended.
+// Process ids are reused, so the word includes the start time. They are meaningless in a different PID namespace, so
+// the word also includes part of the namespace's number. A process id has up to 22 bits, which leaves only 10 for the
+// namespace: if two namespaces have the same 10 bits, a live process may be mistaken for one that has ended.
 struct ProcessWord {
   std::uint64_t bits;
 

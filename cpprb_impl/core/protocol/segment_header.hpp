@@ -65,7 +65,8 @@ struct SegmentHeader {
   Registration registrations[kRegistrations];
 };
 
-// The magic number of the segment at `at`. Its maker stores it last, so a process that sees it sees the whole header.
+// The magic number of the segment at `at`. The segment's creator stores it last, so a process that sees it sees the
+// whole header.
 inline std::uint64_t magic_at(const void* at) {
   static_assert(offsetof(SegmentHeader, magic) == 0);
   return static_cast<const Atomic*>(at)->load(std::memory_order_acquire);

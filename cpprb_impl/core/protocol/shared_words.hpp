@@ -10,8 +10,8 @@ namespace rb {
 using Atomic = std::atomic<std::uint64_t>;
 static_assert(Atomic::is_always_lock_free && sizeof(Atomic) == 8, "atomics in shared memory must not hide a lock");
 
-// The contents of a slot. Row numbers never repeat, those of a slot only increase, and each is written at most once, so
-// an unchanged word means the same row. 2^52 rows are enough for a year at 10^8 per second.
+// The contents of a slot. Row numbers never repeat, a slot's numbers only increase, and each is written at most once,
+// so an unchanged word means the same row. 2^52 rows are enough for a year at 10^8 per second.
 struct SlotWord {
   std::uint64_t bits = 0;  // 0: never used
 
@@ -49,7 +49,7 @@ struct LearnerWord {
     return {std::uint64_t{ticket} << 32 | static_cast<std::uint32_t>(seen)};
   }
   std::uint32_t ticket() const { return static_cast<std::uint32_t>(bits >> 32); }
-  // The number of entries before `end` that it has not read.
+  // The number of entries before `end` that the learner has not read.
   std::uint32_t behind(std::uint64_t end) const {
     return static_cast<std::uint32_t>(end) - static_cast<std::uint32_t>(bits);
   }

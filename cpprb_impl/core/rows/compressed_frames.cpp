@@ -7,7 +7,7 @@
 namespace rb {
 namespace {
 
-// A block begins with its size, or with 0 if it is the frame itself, which LZ4 could not make smaller.
+// A block begins with its size, or with 0 if it holds the frame itself, because LZ4 could not make it smaller.
 using Size = std::uint32_t;
 
 }  // namespace
@@ -65,7 +65,7 @@ void CompressedFrames::back_to(Number end) {
   end_ = end;
   for (; !chunks_.empty() && chunks_.back().first >= end; chunks_.pop_back()) spare_.push_back(chunks_.back().memory);
   if (chunks_.empty()) return;
-  // The first block to remove is in the last chunk, unless it was the first one of a chunk that is released.
+  // The first block to remove is in the last chunk, unless it was the first block in a released chunk.
   Chunk& last = chunks_.back();
   if (block(end) >= last.memory && block(end) < last.memory + last.used)
     last.used = static_cast<std::size_t>(block(end) - last.memory);

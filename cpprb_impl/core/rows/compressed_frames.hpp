@@ -1,7 +1,7 @@
-// The memory of a stream whose frames are compressed.
+// The memory of a stream with compressed frames.
 //
-// Frames are appended at one end and released at the other, so their blocks lie one after the other in chunks, and
-// blocks of different sizes leave no gaps between them.
+// Frames are appended at one end and released at the other, so their blocks are contiguous within chunks, and blocks of
+// different sizes leave no gaps.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class CompressedFrames {
   // Throws std::runtime_error without LZ4's library, std::bad_alloc.
   CompressedFrames(std::size_t frame_bytes, std::size_t chunk_bytes, MoreMemory more_memory);
 
-  // Appends a frame. Its number follows that of the frame before it, if there is one. Throws std::bad_alloc; nothing
+  // Appends a frame. Its number follows the previous frame's, if there is one. Throws std::bad_alloc; nothing
   // has changed then.
   void append(Number number, const char* frame);
   // Copies a frame to `frame`.
@@ -33,13 +33,13 @@ class CompressedFrames {
   // Releases the frames before `first`.
   void forget_before(Number first);
   void clear();
-  // Bytes in use beside the chunks.
+  // Bytes in use besides the chunks.
   std::size_t bytes() const { return blocks_.size() * sizeof blocks_[0]; }
 
  private:
   struct Chunk {
     char* memory;
-    Number first;      // number of its first frame
+    Number first;      // number of the chunk's first frame
     std::size_t used;  // bytes
   };
   const char*& block(Number number) { return blocks_[number & (blocks_.size() - 1)]; }
@@ -53,7 +53,7 @@ class CompressedFrames {
   Number first_ = 0, end_ = 0;       // live frames: [first_, end_)
   std::deque<Chunk> chunks_;
   std::vector<char*> spare_;
-  std::unique_ptr<char[]> compressed_;  // a block being made
+  std::unique_ptr<char[]> compressed_;  // a block under construction
 };
 
 }  // namespace rb

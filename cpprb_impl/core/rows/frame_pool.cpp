@@ -21,7 +21,7 @@ constexpr std::uint64_t kPage = 4096, kMostChunkBytes = 1 << 20;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;  // address space
 
 // All frames of a stack are in one chunk, so each chunk begins with a whole stack. On the other hand, about two chunks
-// of each explorer are not full. The square root minimises the sum of the two costs.
+// per explorer are not full. The square root minimises the sum of the two costs.
 std::uint64_t frames_a_chunk(const StackShape& shape, std::uint64_t frame_bytes, std::uint64_t capacity) {
   const double root = std::sqrt(static_cast<double>(shape.frames) * static_cast<double>(capacity));
   return std::max<std::uint64_t>(std::min(static_cast<std::uint64_t>(root), kMostChunkBytes / frame_bytes),
@@ -101,8 +101,8 @@ void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& 
   const auto bring = [&](Ref newest, std::size_t bytes) {
     BesideOthers::out(scratch.memory.get(), chunks_ + (newest - 1) + frame_bytes_ - bytes, bytes);
   };
-  // Usually the two stacks share frames, and one copy brings both. The next one cannot be that close in another chunk,
-  // which begins with a whole stack.
+  // Usually the two stacks share frames, and one copy fetches both. The next stack cannot be that close if it is in a
+  // different chunk, which begins with a whole stack.
   const std::size_t ahead = next - ref;
   const bool overlap = next_stack != nullptr && ref != 0 && ahead < stack_bytes;
   if (ref != 0) {

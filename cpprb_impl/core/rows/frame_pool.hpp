@@ -86,7 +86,7 @@ class FramePool {
   std::uint64_t take_chunk(std::size_t registration);
 
   StackShape shape_;
-  std::size_t frame_bytes_;  // bytes of a frame in a chunk
+  std::size_t frame_bytes_;  // bytes per frame in a chunk
   Layout layout_;
   Table* table_;
   char* chunks_;
@@ -118,8 +118,8 @@ class FramePool::Appender {
   std::size_t registration_;
   Cursor& cursor_;
   std::vector<std::uint64_t>
-      chunks_;       // those the registration had at first, then those taken since; the last one is open
-  std::size_t had_;  // how many it had at first
+      chunks_;       // the registration's initial chunks, then those taken since; the last one is open
+  std::size_t had_;  // number of initial chunks
   std::uint64_t used_, appended_;
 };
 

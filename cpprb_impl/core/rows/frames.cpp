@@ -89,8 +89,8 @@ void FrameStream::read(Number newest, char* stack, Number next, char* next_stack
   if (next_stack != nullptr) put(next, next_stack);
 }
 
-// Each frame is decompressed once, even if both stacks contain it; if a stack consists of whole frames, then directly
-// into the stack.
+// Each frame is decompressed once, even if both stacks contain it; directly into the stack if the stack consists of
+// whole frames.
 void FrameStream::read_compressed(Number newest, char* stack, Number next, char* next_stack, Scratch& scratch) const {
   const std::size_t count = shape_.frames, bytes = shape_.frame_bytes();
   const bool whole = is_whole();

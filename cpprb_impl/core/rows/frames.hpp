@@ -1,9 +1,9 @@
 // Frames: parts of observations, stored once even if several transitions contain them.
 //
 // A stack of k frames is k consecutive frames of a stream, identified by the number of its newest one. A value that
-// continues the previous one (unchanged, or advanced by fewer frames than it has) shares its frames. Any other value,
-// such as the first of an episode, is stored whole. Reading therefore returns exactly what was added, whatever the
-// order of the calls: sharing is detected in the data, never assumed. A stream may compress its frames.
+// continues the previous value (unchanged, or advanced by fewer frames than it has) shares frames with it. Any other
+// value, such as the first of an episode, is stored whole. Reading therefore returns exactly what was added, whatever
+// the order of the calls: sharing is detected in the data, never assumed. A stream may compress its frames.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ class FrameStream {
   // stack has only one frame, it always gets the next number.
   Number append_next(const char* stack);
 
-  // The memory that read() needs, which several calls may use one after the other.
+  // The memory that read() needs; several calls may use it in sequence.
   struct Scratch {
     std::vector<const char*> frames;
     std::unique_ptr<char[]> memory;
@@ -69,7 +69,7 @@ class FrameStream {
   const char* place(Number number) const {
     return chunks_[(number >> shift_) & (chunks_.size() - 1)] + (number & mask_) * shape_.frame_bytes();
   }
-  // Whether a stack consists of one frame after the other.
+  // Whether a stack's frames are contiguous.
   bool is_whole() const { return !detail::is_interleaved(shape_); }
   void read_compressed(Number newest, char* stack, Number next, char* next_stack, Scratch& scratch) const;
   void open_chunk();
@@ -83,8 +83,8 @@ class FrameStream {
   std::vector<char*> spare_;
   std::uint64_t low_ = 0, high_ = 0;              // live frames: [low_, high_)
   LastStack last_;                                // ends at high_
-  std::unique_ptr<CompressedFrames> compressed_;  // null, or where the frames are instead of in chunks_
-  std::unique_ptr<char[]> frame_;                 // one to be compressed
+  std::unique_ptr<CompressedFrames> compressed_;  // null, or the holder of the frames in place of chunks_
+  std::unique_ptr<char[]> frame_;                 // a frame to be compressed
 };
 
 }  // namespace rb

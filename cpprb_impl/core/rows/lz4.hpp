@@ -1,5 +1,5 @@
-// LZ4, from the system's library liblz4.so.1, which is loaded when it is first needed. Since its interface is stable,
-// the module is built without its headers, and runs without it as long as nothing is compressed.
+// LZ4, from the system's library liblz4.so.1, which is loaded on first use. Since the library's interface is stable,
+// the module is built without its headers, and runs without the library as long as nothing is compressed.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ class Lz4 {
 
   // Compresses `bytes` bytes into the `room` bytes at `to`. Returns the size of the block, or 0 if it does not fit.
   std::size_t compress(const char* from, std::size_t bytes, char* to, std::size_t room) const;
-  // Restores the `bytes` bytes of which a block of the size `block_bytes` was made. Throws std::runtime_error if the
-  // block holds anything else.
+  // Decompresses a block of `block_bytes` bytes into `bytes` bytes. Throws std::runtime_error if the block holds
+  // anything else.
   void decompress(const char* block, std::size_t block_bytes, char* to, std::size_t bytes) const;
 
  private:

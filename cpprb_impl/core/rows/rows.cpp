@@ -35,8 +35,8 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front, std::size_t envi
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     bytes_ = plus(bytes_, field.bytes);
-    // A value larger than a page may be read one page at a time. In a private store, it and its row
-    // begin with a cache line: sampled images are then copied up to a quarter faster (AMD Zen 4).
+    // A value larger than a page may be read one page at a time. In a private store, the value and its row begin at a
+    // cache line: sampled images are then copied up to a quarter faster (AMD Zen 4).
     if (is_shared_)
       field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes > kPage ? kPage : field.bytes));
     else if (field.bytes > kPage)
@@ -168,7 +168,7 @@ void Rows::write_as(const char* const* data, std::size_t skip, std::size_t count
 
 void Rows::forget_before(std::uint64_t oldest_slot, std::uint64_t stored) {
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    // With rows of some environments only, there may be fewer rows than streams.
+    // With rows of only some environments, there may be fewer rows than streams.
     for (std::size_t nth = 0; nth < std::min<std::uint64_t>(streams_[f].size(), stored); ++nth) {
       const std::uint64_t slot = (oldest_slot + nth) % capacity_;
       streams_[f][slot % environments_].forget_before(number_at(f, slot));
@@ -214,7 +214,7 @@ void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last
       read_shared(f, slots, first, last, to);
 }
 
-// Copies row by row, with fields in memory order, and prefetches the beginning of the next row, since a processor's own
+// Copies row by row, with fields in memory order, and prefetches the beginning of the next row, since hardware
 // prefetching stops at the end of each row. In a private store, each value is copied in one piece, because one long
 // memcpy into cold memory takes 10% less time than many memcpys of one page each.
 template <class Copy>

@@ -5,8 +5,8 @@
 // of frames replaces the stream, and the row holds a reference into the pool. The fields of a row that are in the store
 // are contiguous, so that a sampled row costs one or two cache lines instead of one per field.
 //
-// Rows of E environments come in turn: row s is from environment s % E. Each environment has streams of its own, since
-// consecutive frames of different environments have nothing in common.
+// Rows cycle through E environments: row s is from environment s % E. Each environment has its own streams, since
+// consecutive frames from different environments have nothing in common.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ struct FieldStorage {
   std::size_t alignment;  // required by its element type
   StackShape shape{};     // its frames, when `framed`
   bool framed = false;
-  bool compressed = false;      // its frames are, in memory
-  std::size_t next_of = kNone;  // the framed field whose next value this is; it precedes this one
+  bool compressed = false;      // whether its frames are compressed, in memory
+  std::size_t next_of = kNone;  // the earlier, framed field whose next value this field holds
   std::string file{};           // file in which it is stored; empty: in memory
 };
 
@@ -43,7 +43,7 @@ class Rows {
   Rows(const Rows&) = delete;
 
   std::size_t stride() const { return stride_; }  // bytes per row in the store; 0 if no field is stored there
-  // Throws TooLarge if that many rows cannot be addressed, before any file is made.
+  // Throws TooLarge, before any file is created, if that many rows cannot be addressed.
   void check_sizes(std::uint64_t capacity) const;
 
   // Uses the memory at `base` for the store's rows. Creates streams, and creates or opens files. Throws std::bad_alloc,
@@ -57,7 +57,7 @@ class Rows {
   }
   void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
   std::size_t bytes() const { return bytes_; }  // size of a transition as returned
-  // Releases frames older than those of the `stored` rows from the one in `oldest_slot` on.
+  // Releases frames older than those of the `stored` rows, which start in `oldest_slot`.
   void forget_before(std::uint64_t oldest_slot, std::uint64_t stored);
   void clear();
 
@@ -132,7 +132,7 @@ class Rows {
   std::vector<std::vector<FrameStream::Number>> numbers_;  // by framed field: frame numbers of the rows being written
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::vector<std::unique_ptr<char[]>> chunks_;
-  std::size_t chunk_bytes_ = 0;  // of all of them
+  std::size_t chunk_bytes_ = 0;  // total size of the chunks
 };
 
 // The frames of one call of add(), which holds the registration's lock. The frames are stored in the pools before the

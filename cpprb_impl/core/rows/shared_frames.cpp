@@ -6,8 +6,8 @@
 
 namespace rb {
 
-// A reference takes 8 bytes, and small values are read faster if they are in the row itself. Values kept in a file are
-// stored whole.
+// A reference takes 8 bytes, and small values are read faster from the row itself. Values kept in a file are stored
+// whole.
 void Rows::store_whole_where_sharing_saves_nothing() {
   std::vector<std::size_t> values(fields_.size());  // by field: 1, or 2 together with its next field
   for (std::size_t f = 0; f < fields_.size(); ++f) ++values[is_next(f) ? fields_[f].next_of : f];

@@ -1,6 +1,6 @@
 // Stacks of k frames in the user's layout, along any of its axes. Frame j of a value consists of every k-th piece,
-// starting with piece j; a piece holds what lies behind the axis. Along the first axis, a frame is one piece. Along the
-// last one, a piece is one element.
+// starting with piece j; a piece spans the axes after the stacked one. Along the first axis, a frame is one piece.
+// Along the last axis, a piece is one element.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@ struct StackShape {
 
 namespace detail {
 
-// Whether the pieces of all frames at a position are neighbours, rather than those of one frame.
+// Whether the pieces of all frames at a position are adjacent, rather than the pieces of one frame.
 inline bool is_interleaved(const StackShape& shape) { return shape.frames > 1 && shape.pieces > 1; }
 
-// Whether they are four bytes, as in DQN's Atari: then they are one word.
+// Whether the adjacent pieces are four bytes, as in DQN's Atari, and therefore one word.
 inline bool in_words(const StackShape& shape) {
   return std::endian::native == std::endian::little && is_interleaved(shape) && shape.frames == 4 &&
          shape.piece_bytes == 1;
@@ -52,8 +52,8 @@ inline void put_four(const char* const* frames, std::size_t first, std::size_t c
   }
 }
 
-// Interleaves more than four frames of bytes: four at a time, which become words, and a block at a time, which stays in
-// the L1 cache. That is several times as fast as one pass per frame.
+// Interleaves more than four frames of bytes: four at a time, which become words, and in blocks that stay in the L1
+// cache. That is several times as fast as one pass per frame.
 inline void put_bytes(const StackShape& shape, const char* const* frames, char* stack) {
   constexpr std::size_t kBlock = 256;
   const std::size_t count = shape.frames, in_fours = count / 4 * 4;
@@ -97,8 +97,9 @@ inline bool is_next_stack(const StackShape& shape, const char* earlier, const ch
   return true;
 }
 
-// The same for an advance by `by` frames, at least one and not all of them. Slower, as it is called for stacks that
-// have not advanced by one frame: those of colour images, whose channels are frames, and the first of an episode.
+// The same for an advance by `by` frames, at least one but not all. Slower, since it is only called for stacks that
+// have not advanced by one frame: stacks of colour images, whose channels are frames, and the first stack of an
+// episode.
 inline bool is_advanced(const StackShape& shape, const char* earlier, const char* later, std::size_t by) {
   const std::size_t place = shape.frames * shape.piece_bytes, left = by * shape.piece_bytes, kept = place - left;
   for (std::size_t i = 0; i < shape.pieces; ++i)
@@ -112,7 +113,7 @@ inline void take_frame(const StackShape& shape, const char* stack, std::size_t n
   if (!detail::is_interleaved(shape)) {
     std::memcpy(frame, stack + nth * shape.frame_bytes(), shape.frame_bytes());
   } else if (detail::in_words(shape)) {
-    char* __restrict to = frame;  // otherwise it might be a part of `shape`, and the loop is not vectorised
+    char* __restrict to = frame;  // otherwise it might alias `shape`, and the loop would not be vectorised
     const int shift = static_cast<int>(8 * nth);
     for (std::size_t i = 0; i < pieces; ++i) to[i] = static_cast<char>(detail::word(stack, i) >> shift);
   } else {
@@ -146,13 +147,14 @@ class LastStack {
  public:
   explicit LastStack(const StackShape& shape) : shape_(shape), stack_(shape.bytes()) {}
 
-  // Returns how many frames of `stack` are new: none if it is unchanged, as few as it can be advanced by, or all.
+  // Returns how many frames of `stack` are new: none if it is unchanged, the smallest possible advance, or all.
   std::size_t new_frames(const char* stack) const {
     if (!is_known_) return shape_.frames;
     if (is_unchanged(stack)) return 0;
     return is_next_stack(shape_, data(), stack) ? 1 : new_frames_beyond_one(stack);
   }
-  // The same for a stack that probably is the next one, if the last one is known. A stack of one frame is always new.
+  // The same for a stack that is probably the successor of the last one, if that is known. A stack of one frame is
+  // always new.
   std::size_t new_frames_of_next(const char* stack) const {
     if (is_next_stack(shape_, data(), stack)) return 1;
     return is_unchanged(stack) ? 0 : new_frames_beyond_one(stack);

@@ -2,10 +2,10 @@
 //
 // "buffer": every guard holds the single lock `gate`.
 // "critical": an explorer holds its registration while it writes, and `index` only while it claims rows. The learner
-// closes the gate, so that no further explorer enters, and then takes every registration, so that none is left inside.
+// closes the gate, so that no more explorers enter, and then takes every registration, so that none is left inside.
 // Locks are always taken in the order: gate, registrations by number, index. No process waits for a lock that precedes
-// one it holds, so there is no cycle. Every lock is robust, and no lock protects data that a dying process could leave
-// incomplete: see docs/protocol.md.
+// one that it holds, so there is no cycle. Every lock is robust, and no lock protects data that a dying process could
+// leave incomplete: see docs/protocol.md.
 // Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #include "lock_discipline.hpp"
 
@@ -34,8 +34,8 @@ void lock_gate(SegmentHeader& header, Waiting& waiting) {
 void unlock_gate(SegmentHeader& header) {
   RB_FAILPOINT(G2);
   header.gate.unlock();
-  // A process that was just woken needs a moment to take the lock, and a caller in a tight loop would always take it
-  // first. A waiter that was killed remains counted, which only costs a yield.
+  // A process that has just been woken needs a moment to take the lock, and a caller in a tight loop would always take
+  // it first. A killed waiter remains counted, which only costs a yield.
   if (header.waiting_at_gate.load(std::memory_order_relaxed) != 0) sched_yield();
 }
 

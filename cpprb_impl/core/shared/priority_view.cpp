@@ -55,7 +55,7 @@ PriorityView::PriorityView(SharedStore& store)
       tree_(memory_.data(), store.capacity()) {}
 
 PriorityView::~PriorityView() {
-  if (registration_.ticket() == 0 || process_ != getpid()) return;  // a forked child may have a copy
+  if (registration_.ticket() == 0 || process_ != getpid()) return;  // a forked child may have a copy of it
   header_.learners[place_].compare_exchange_strong(registration_.bits, 0);
   end_yielding();
 }
@@ -227,7 +227,7 @@ void PriorityView::read_journal() {
     return found.is_done();
   };
   // If an entry is old and still not done, either its writer has died and this last look suffices, or the writer will
-  // write another entry.
+  // write a new entry.
   std::erase_if(late_, [&](std::uint64_t number) { return is_done(number) || is_old(number, end); });
   for (; journal_seen_ != end; ++journal_seen_)
     if (!is_done(journal_seen_)) late_.push_back(journal_seen_);
@@ -242,8 +242,8 @@ std::uint64_t PriorityView::remember(const Drawn& drawn) {
   return number;
 }
 
-// Returns the rows that were sampled at `index`, in the same order: kNoRow where samples that may be meant differ, and
-// kNotDrawn where none drew the slot.
+// Returns the rows that were sampled at `index`, in the same order: kNoRow where the samples that may be meant differ,
+// and kNotDrawn where no sample drew the slot.
 const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) {
   const std::uint64_t* rows = nullptr;
   const bool found = samples_.each_meant(index, count, sample, [&](const std::vector<std::uint64_t>& those) {
@@ -284,7 +284,7 @@ void PriorityView::set(const std::vector<std::size_t>& slots, const float* leave
 }
 
 // Sets each leaf whose slot holds a row for which is_meant(its place in `index`, row) is true. Returns whether there
-// was one.
+// was any such leaf.
 template <class Index, class IsMeant>
 bool PriorityView::set_those(const Index* index, std::size_t count, const float* leaves, IsMeant is_meant) {
   const bool others = has_others();

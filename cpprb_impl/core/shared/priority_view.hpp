@@ -47,23 +47,23 @@ class PriorityView {
   std::uint64_t remember(const Drawn& drawn);
   // Sets the leaves of the rows that were sampled at `index`, if they are still stored. The sample with number `sample`
   // determines which rows these are. If `sample` is 0 or no longer remembered, all remembered samples with the same
-  // indexes do; if there is none, all those that drew the slot. Where these samples differ, no leaf is set. For a slot
-  // that none of them drew, it is the row that was stored when this process last sampled. Returns whether any leaf was
-  // set.
+  // indexes do; if there are none, all samples that drew the slot. Where these samples differ, no leaf is set. A slot
+  // that no remembered sample drew stands for the row that was stored when this process last sampled. Returns whether
+  // any leaf was set.
   bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
   // Sets the leaves of the rows with these numbers, if they are still stored. Returns whether any leaf was set.
   bool update_rows(const std::int64_t* rows, std::size_t count, const float* leaves);
   // Sets the leaves of these slots, whichever rows they hold.
   void set(const std::vector<std::size_t>& slots, const float* leaves);
-  // Returns the current leaf of the slot, 0 if it has no row.
+  // Returns the current leaf of the slot, or 0 if the slot has no row.
   float leaf_in(std::uint64_t slot) const;
 
  private:
   struct Open {
     std::size_t registration;
     ClaimWord claim;
-    std::uint64_t committed = 0;  // how many of its first rows are known to be committed
-    std::uint64_t times = 1;      // how often it was found open
+    std::uint64_t committed = 0;  // how many of the claim's first rows are known to be committed
+    std::uint64_t times = 1;      // how often the claim was found open
     bool is(std::size_t other_registration, ClaimWord other) const {
       return registration == other_registration && claim == other;
     }
@@ -76,8 +76,8 @@ class PriorityView {
     bool made = false;
     bool marked = false;
   };
-  static constexpr std::uint64_t kFarBehind = 1 << 14;  // new rows, which take longer than several samples
-  static constexpr std::uint64_t kRowsPerSample = 256;  // new rows, which take about half as long as a sample
+  static constexpr std::uint64_t kFarBehind = 1 << 14;  // new rows; processing them takes longer than several samples
+  static constexpr std::uint64_t kRowsPerSample = 256;  // new rows; processing them takes about half a sample's time
 
   template <class Index, class IsMeant>
   bool set_those(const Index* index, std::size_t count, const float* leaves, IsMeant is_meant);
@@ -118,7 +118,7 @@ class PriorityView {
   std::size_t place_ = 0;
   pid_t process_ = 0;  // the process that owns the place
   std::uint64_t cleared_ = 0;
-  std::uint64_t yielding_samples_ = 0;  // until explorers need no longer give way
+  std::uint64_t yielding_samples_ = 0;  // until explorers no longer need to give way
   std::uint64_t seen_ = 0;              // rows before this one were examined, except those of `open_`
   std::vector<Open> open_;              // claims whose rows were not all committed
   std::uint64_t journal_seen_ = 0;

@@ -21,7 +21,7 @@ constexpr auto acquire_release = std::memory_order_acq_rel;
 
 using Got = RobustMutex::Got;
 
-// Yields the processor, and checks for signals now and then.
+// Yields the processor, and checks for signals from time to time.
 void wait_a_moment(Waiting& waiting, unsigned round) {
   waiting.begin();
   sched_yield();
@@ -39,7 +39,7 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   const std::uint64_t unused = given.count > capacity() ? given.count - capacity() : 0;
   std::uint64_t first_slot = next_slot();
   if (given.count == 0) return first_slot;
-  std::uint64_t end = 0;  // of our rows' numbers
+  std::uint64_t end = 0;  // end of our rows' numbers
   {
     ExplorerGuard guard(*this, waiting);
     NewRows rows = given;
@@ -67,8 +67,8 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   return first_slot;
 }
 
-// E9. A learner's own process does not give way to it. The processor that is given up may go to a process other than
-// the learner: therefore, an explorer gives way to each request for a limited time.
+// E9. A learner's own process does not give way to the learner. The yielded processor may go to a process other than
+// the learner, so an explorer gives way to each request only for a limited time.
 void SharedStore::give_way(std::uint64_t end) {
   const std::uint64_t until = header_->give_way_until.load(relaxed);
   if (end >= until || until == requested_until_.load(relaxed)) return;
@@ -82,7 +82,7 @@ void SharedStore::give_way(std::uint64_t end) {
   sched_yield();
 }
 
-// E1. Takes the registration that this process owns, or another one if it has none or is using it already.
+// E1. Takes the registration that this process owns, or a different one if it owns none or is already using it.
 std::size_t SharedStore::take_registration(Waiting& waiting) {
   std::size_t registration = registration_.load(relaxed);
   const bool kept = registration != kNoRegistration &&
@@ -95,8 +95,9 @@ std::size_t SharedStore::take_registration(Waiting& waiting) {
   return registration;
 }
 
-// Only tries the lock: if it is taken, another registration works as well. With "critical", waits for the lock, because
-// a learner may hold it to keep explorers out; using a registration that the learner does not hold would be wrong.
+// Only tries the lock: if it is taken, any other registration works as well. With "critical", waits for the lock,
+// because a learner may hold it to keep explorers out; using a registration that the learner does not hold would be
+// wrong.
 bool SharedStore::try_registration(std::size_t registration, Waiting& waiting) {
   // This is done before taking the lock, because a learner that closes the gate takes all registrations in use.
   std::uint32_t used = header_->registrations_used.load();

@@ -27,14 +27,14 @@ std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const
   return found.row();
 }
 
-// The frames of a committed row may already be gone, since they are reused before its slot is.
+// A committed row's frames may already be gone, since they are reused before the row's slot is.
 std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
   const auto row = committed_in(slot);
   return row && framed_ && expiry_.is_expired(*row) ? std::nullopt : row;
 }
 
-// Reads the rows in drawn.slots[first] .. [last - 1] into the same places of `to`. The places of rows that could not be
-// read are added to drawn.failed.
+// Reads the rows in drawn.slots[first] .. [last - 1] into the same places of `to`. Places whose rows could not be read
+// are added to drawn.failed.
 void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const {
   rows_->prefetch(drawn.slots.data() + first, last - first);
   for (std::size_t i = first; i < last; ++i) {
@@ -151,7 +151,7 @@ std::size_t SharedStore::read_stored(const std::vector<std::size_t>& slots, char
       } else if (count > 1 || (++tries < SharedView::kTriesAtOnce && row_in(slots[next]))) {
         tile = std::max<std::size_t>(count / 2, 1);
         continue;
-      }  // otherwise it is being written, so it counts as removed
+      }  // otherwise the row is being written, so it counts as removed
       next += count;
       tries = 0;
       tile = std::min(2 * tile, most);

@@ -44,14 +44,14 @@ Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
   return p;
 }
 
-// Returns the plan according to which the segment `name` was made. Its header is not trusted: it must equal what this
-// process would have written. Throws std::runtime_error if it does not.
+// Returns the plan from which the segment `name` was created. The segment's header is not trusted: it must equal what
+// this process would have written. Throws std::runtime_error if it does not.
 Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Memory& memory, const std::string& name) {
   const auto check = [&name](bool same) {
     if (!same)
       throw std::runtime_error(
           "shared segment " + name +
-          " has a different layout: it was made by another version of the library, or for different fields");
+          " has a different layout: it was created by a different version of the library, or for different fields");
   };
   check(memory.bytes() >= sizeof(SegmentHeader) && magic_at(memory.data()) == SegmentHeader::kMagic);
   const auto& header = *reinterpret_cast<const SegmentHeader*>(memory.data());
@@ -154,7 +154,7 @@ void SharedStore::forked() {
   requested_until_ = 0;
   if (priorities_) priorities_->forked();
   rows_->forked();
-  registrations_held_ = 0;  // a learner that held them during the fork is a thread of the parent only
+  registrations_held_ = 0;  // a learner that held them during the fork is a thread only of the parent
   memory_.forked();
 }
 
@@ -170,13 +170,13 @@ std::uint64_t SharedStore::rows_possible() const {
   return end <= first ? 0 : std::min(end - first, capacity());
 }
 
-// Counts a row that is being overwritten, since a new one replaces it in a moment. Does not count a row being written
-// to a slot for the first time, nor a slot held since before a clear. All of these belong to open claims, except slots
+// Counts a row that is being overwritten, since a new row replaces it in a moment. Does not count a row being written
+// to a slot for the first time, or a slot held since before a clear. All of these belong to open claims, except slots
 // left without a row, which holes_before() finds.
 std::uint64_t SharedStore::stored() {
   const std::uint64_t rows = rows_possible(), cleared = header_->cleared.load(acquire);
   std::vector<std::uint64_t> missing;
-  std::uint64_t settled = header_->head.load(acquire);  // rows below it belong to no open claim
+  std::uint64_t settled = header_->head.load(acquire);  // rows below this number belong to no open claim
   const auto is_missing = [&](std::uint64_t slot) {
     const SlotWord found{word(slot).load(acquire)};
     const bool overwritten = found.is_writing() && found.row() >= cleared + capacity();
@@ -196,8 +196,8 @@ std::uint64_t SharedStore::stored() {
   return rows - static_cast<std::uint64_t>(std::unique(missing.begin(), missing.end()) - missing.begin());
 }
 
-// The number of slots in [0, rows) without a row. Only checks slots that had none before, and new ones, unless
-// holes_made indicates that there may be more.
+// The number of slots in [0, rows) without a row. Only checks slots that had none before, and new slots, unless
+// holes_made indicates that there may be more holes.
 std::uint64_t SharedStore::holes_before(std::uint64_t rows, std::uint64_t cleared) {
   const std::uint64_t made = header_->holes_made.load(acquire);
   if (holes_.made != made || holes_.cleared != cleared) holes_ = {made, cleared};

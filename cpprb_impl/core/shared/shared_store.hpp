@@ -58,7 +58,7 @@ class SharedStore final : public Store {
 
   std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                      std::uint64_t sample) override;
-  // As update(), for the rows with these numbers. Rows that are no longer stored are skipped.
+  // Like update(), for the rows with these numbers. Rows that are no longer stored are skipped.
   std::size_t update_rows(const std::int64_t* rows, std::size_t count, const float* leaves, double largest);
   float largest_leaf() override;
   std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
@@ -99,7 +99,7 @@ class SharedStore final : public Store {
   void reclaim(std::size_t registration);
   void expect_holes_until(std::uint64_t head);
   void give_way(std::uint64_t end);
-  // Rows per claim: so few that a process stopped while writing holds only a small part of the ring.
+  // Rows per claim: few enough that a process stopped while writing holds only a small part of the ring.
   std::uint64_t chunk() const;
 
   // Learners.
@@ -126,10 +126,10 @@ class SharedStore final : public Store {
   std::atomic<bool> no_free_registration_ = false;  // the result of the last search
   std::uint64_t process_ = 0;                       // the owner word of this process
   std::size_t registrations_held_ = 0;              // by the learner, in discipline "critical"
-  Atomic requested_until_ = 0;                      // give_way_until as this process set it last
-  // Several of the scheduler's time slices: less, and the learner would not run on every processor meanwhile.
+  Atomic requested_until_ = 0;                      // the last give_way_until that this process set
+  // Several of the scheduler's time slices: with fewer, the learner would not get to run on every processor meanwhile.
   static constexpr std::uint64_t kGivesWayNanoseconds = 20'000'000;
-  Atomic seen_until_ = 0;       // give_way_until as this process saw it last
+  Atomic seen_until_ = 0;       // the last give_way_until that this process saw
   Atomic gives_way_until_ = 0;  // when that request expires for this process, by the monotonic clock
   struct Holes {
     std::uint64_t made = 0, cleared = 0;  // the segment's counters at the last scan of all slots

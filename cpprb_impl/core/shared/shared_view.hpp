@@ -1,4 +1,4 @@
-// The samplers' view of a store shared by processes. Explorers write at the same time: see shared_read.cpp.
+// The samplers' view of a store shared by processes, to which explorers write at the same time: see shared_read.cpp.
 #pragma once
 
 #include <sched.h>
@@ -14,7 +14,7 @@ class SharedView {
   // Whether another process may overwrite a row after it is drawn and before it is read.
   static constexpr bool kRowsVanish = true;
 
-  // In a ring of very few rows, explorers may leave hardly any moment in which a row can be read.
+  // In a ring of very few rows, explorers may leave hardly any time in which a row can be read.
   static constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 100;
   // The largest number of tries between two scans of all slots, or of all changes: there is at least one scan before
   // giving up.
@@ -35,8 +35,8 @@ class SharedView {
 
   // Reads the rows of drawn.slots; those overwritten meanwhile are listed in drawn.failed.
   void read(Drawn& drawn, char* const* to, Waiting& waiting) { store_.read_drawn(drawn, to, waiting); }
-  // Reads other rows in place of those in drawn.failed. `draw(i)` draws place i again, and returns false if there is
-  // currently nothing to draw from. Returns false if that persists. Throws std::runtime_error if rows are overwritten
+  // Reads different rows in place of those in drawn.failed. `draw(i)` redraws place i, and returns false if there is
+  // currently nothing to draw from. Returns false if this persists. Throws std::runtime_error if rows are overwritten
   // too fast.
   template <class Draw>
   bool read_failed_again(Drawn& drawn, char* const* to, Draw&& draw);
@@ -58,7 +58,7 @@ class SharedView {
 
 template <class Draw>
 bool SharedView::read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) {
-  unsigned failures = 0, nothing = 0;  // consecutive ones
+  unsigned failures = 0, nothing = 0;  // consecutive failures and empty draws
   while (!drawn.failed.empty()) {
     const std::size_t i = drawn.failed.back();
     if (!draw(i)) {

@@ -13,7 +13,7 @@ namespace rb {
 namespace {
 
 constexpr std::size_t kMostKept = std::size_t{1} << 20;  // bytes of memory kept after a large batch
-constexpr std::size_t kSpareSteps = 8;                   // spare room, so that waiting steps are seldom moved
+constexpr std::size_t kSpareSteps = 8;                   // spare room, so that waiting steps are rarely moved
 
 // Converts to IEEE 754 binary16, rounding to nearest, ties to even.
 std::uint16_t half_of(double value) {
@@ -179,7 +179,7 @@ const char* NstepWindow::sum(std::size_t c, std::size_t count) {
   const std::size_t bytes = bytes_of(column.kind);
   column.made.resize(times(count, times(column.numbers, bytes)));
   char* to = column.made.data();
-  discount(std::min<std::uint64_t>(size_, waiting_));  // so that all powers are there
+  discount(std::min<std::uint64_t>(size_, waiting_));  // so that all powers are available
   const double* const powers = discounts_.data();
   Number largest = 0;
   for (std::size_t i = 0; i < count; ++i) {

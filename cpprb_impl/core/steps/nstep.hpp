@@ -23,7 +23,7 @@ struct StepColumn {
     last,      // the value of the step at which the transition ends
     done,      // whether that step is done
     sum,       // r_t + gamma r_(t+1) + ... up to that step
-    discount,  // gamma^n for n steps, with which the value of what follows is multiplied; a step has no value of it
+    discount,  // gamma^n for n steps, the factor for the value of what follows; steps have no such value
   };
 
   std::size_t bytes;  // size of a step's value
@@ -42,8 +42,8 @@ struct StepEnd {
   std::string mask, one;
 };
 
-// The window of pending steps, oldest first. It holds only their values, and does not depend on where transitions are
-// stored. Steps of E environments come in turn, so the step that follows step i is step i + E.
+// The window of pending steps, oldest first. It holds only the steps' values, and does not depend on where transitions
+// are stored. Steps cycle through E environments, so the step that follows step i is step i + E.
 class NstepWindow {
  public:
   // `truncated` may be null.
@@ -71,7 +71,7 @@ class NstepWindow {
   // Returns the transitions that begin with the oldest `count` steps, a multiple of E: their values by column, valid
   // until the next call of a non-const method. `count` is not 0. Throws std::bad_alloc.
   const char* const* transitions(std::size_t count);
-  const char* const* made() const { return places_.data(); }  // what it returned
+  const char* const* made() const { return places_.data(); }  // the last result
   // A number that became infinite in a column of those transitions, although it was computed from finite ones.
   struct TooLarge {
     std::size_t column;
@@ -116,10 +116,10 @@ class NstepWindow {
   std::size_t step_bytes_ = 0;                      // of all columns
   std::size_t begin_ = 0, waiting_ = 0, room_ = 0;  // in steps; the memory before `begin_` is free
   std::vector<std::size_t> ends_;                   // by transition: the step at which it ends
-  std::vector<std::size_t> next_ends_;              // by environment, while `ends_` is found
+  std::vector<std::size_t> next_ends_;              // by environment, while `ends_` is being computed
   std::vector<double> discounts_;                   // powers of gamma, as many as needed so far
   std::vector<const char*> places_;                 // by column
-  std::vector<TooLarge> too_large_;                 // among the transitions that were made last
+  std::vector<TooLarge> too_large_;                 // among the transitions computed last
 };
 
 }  // namespace rb

@@ -10,7 +10,7 @@
 namespace rb {
 namespace {
 
-constexpr std::size_t kRows = 10'000;  // of each environment, after which no mistake is looked for
+constexpr std::size_t kRows = 10'000;  // per environment, after which mistakes are no longer looked for
 
 std::uint64_t hash_of(const char* value, std::size_t bytes) {
   return std::hash<std::string_view>{}(std::string_view(value, bytes));
@@ -65,7 +65,7 @@ OrderWatch::Finding OrderWatch::look_at(const char* const* data, std::size_t row
   return found;
 }
 
-// The row after the end of an episode. If it ends one as well, each row is an episode, and perhaps a state of its own.
+// The row after the end of an episode. If it also ends an episode, each row may be a separate episode and state.
 OrderWatch::Finding OrderWatch::look_at_start(bool continues, bool is_end, const std::uint64_t* following) {
   next_.starts = continues && !is_end;
   if (!next_.starts) return Finding::nothing;

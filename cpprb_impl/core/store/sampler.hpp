@@ -23,7 +23,7 @@ struct Drawn {
   std::vector<std::size_t> failed;  // places whose rows were overwritten while being read
   double total = 0;                 // sum of the leaves of all stored rows
   float smallest = 0;               // smallest leaf of any stored row
-  std::uint64_t sample = 0;         // number of the sample, from 1 on; 0 if updates don't need it
+  std::uint64_t sample = 0;         // number of the sample, from 1 on; 0 if updates do not need it
 };
 
 enum class Found { rows, nothing, no_mass };  // no_mass: there are rows, but every priority is 0

@@ -20,7 +20,7 @@ struct NewRows {
   std::size_t count;
   const float* leaves;  // one per row; null: all have `leaf`
   float leaf;
-  double largest;  // largest raw priority; 0 if the rows have none of their own
+  double largest;  // largest raw priority; 0 if the rows were added without priorities
 };
 
 inline constexpr std::size_t kAllGood = ~std::size_t{0}, kAllLate = kAllGood - 1;
@@ -38,8 +38,8 @@ class Store {
   virtual std::size_t bytes() const = 0;
   virtual std::string name() const { return {}; }  // of the shared segment
 
-  // Stores the rows, or only the last ones if there are more than the ring holds. Returns the slot of the first one
-  // stored. Throws std::bad_alloc (nothing has changed then), Interrupted.
+  // Stores the rows, or only the last ones if there are more than the ring holds. Returns the slot of the first stored
+  // row. Throws std::bad_alloc (nothing has changed then), Interrupted.
   virtual std::uint64_t add(const NewRows& rows, Waiting& waiting) = 0;
 
   // The largest raw priority given to any row.
