@@ -1,7 +1,8 @@
 """Buffers for a single process: a thin Python layer over the native rings.
 
 `add`, `sample`, `update_priorities` and the size methods are the native methods themselves, since a Python wrapper
-would cost more than the call. `add` and sampled batches pass through Python only for fields of Python objects.
+would cost more than the call. `add` passes through Python only for fields of Python objects and with `autoreset`;
+batches do for such fields, and for a class that overrides `_encode_sample`.
 """
 
 from __future__ import annotations
