@@ -27,21 +27,21 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 def test_rows_are_returned_unchanged(peer: str, fields: dict[str, Field], prioritized: bool) -> None:
     """In every form that `add` accepts, rows are returned bit for bit."""
     spec = Spec(capacity=256, fields=fields, prioritized=prioritized)
-    columns = keyed_columns(spec.fields, 140)
-    part = [{name: column[i : i + 20] for name, column in columns.items()} for i in range(0, 140, 20)]
+    columns = keyed_columns(spec.fields, 42)
+    part = [{name: column[i : i + 6] for name, column in columns.items()} for i in range(0, 42, 6)]
     adapter = make(peer, spec)
     try:
         adapter.add(as_steps(part[0]))
         adapter.add_dicts([step._asdict() for step in as_steps(part[1])])
         adapter.add_batch(part[2])
-        adapter.add_batches(as_batches(part[3], 10))
-        adapter.add_lists([Step(*(column.tolist() for column in batch)) for batch in as_batches(part[4], 10)])
+        adapter.add_batches(as_batches(part[3], 3))
+        adapter.add_lists([Step(*(column.tolist() for column in batch)) for batch in as_batches(part[4], 3)])
         if prioritized:
-            adapter.add_with_priorities(as_steps(part[5]), np.linspace(0.5, 1.5, 20).tolist())
-            adapter.add_batch(part[6], np.linspace(0.5, 1.5, 20))
+            adapter.add_with_priorities(as_steps(part[5]), np.linspace(0.5, 1.5, 6).tolist())
+            adapter.add_batch(part[6], np.linspace(0.5, 1.5, 6))
         else:
             adapter.add(as_steps(part[5]) + as_steps(part[6]))
-        check_overwriting(adapter, spec, columns, batches=120)
+        check_overwriting(adapter, spec, columns, batches=36)
     finally:
         adapter.close()
 
