@@ -151,10 +151,10 @@ def surprising(rng: np.random.Generator, window: int, axis: int, rows: int) -> R
 @pytest.mark.parametrize("store", STORES)
 def test_rows_are_what_was_added_whatever_a_stream_does(tmp_path, store, window, axis, n_envs):
     rng = np.random.default_rng(window)
-    added = surprising(rng, window, axis, 900)
+    added = surprising(rng, window, axis, 450)
     with closing(STORES[store][0](tmp_path, **options_for(added, axis, 60, n_envs=n_envs))) as buffer:
         at = 0
-        while at < 900:
+        while at < 450:
             count = n_envs * int(rng.integers(1, 8 if rng.random() < 0.9 else 30))
             buffer.add(**{name: column[at : at + count] for name, column in added.items()})
             at += count
