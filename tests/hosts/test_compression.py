@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -115,7 +116,7 @@ def simulated(
 @pytest.mark.parametrize(("unit", "until"), [(2e-4, 20), (1e-2, 300)])  # seconds
 @pytest.mark.parametrize(("packed", "is_faster"), [(0.1, True), (0.5, True), (1.0, False), (1.5, False), (10.0, False)])
 def test_messages_are_compressed_if_that_is_faster(packed, is_faster, unit, until):
-    noise = np.random.default_rng(0)
+    noise = random.Random(0)
     _, share = simulated(
         CompressionChoice(), lambda is_packed: unit * noise.uniform(0.9, 1.1) * (packed if is_packed else 1), until
     )
