@@ -5,11 +5,12 @@ SLURM's scancel and a cgroup's OOM kill end jobs in this way. Segments that a li
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -83,26 +84,49 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
     """Start a job and kill it with its watchdog; the name of its segment, which remains."""
     stop = tmp_path / "stop"
 
-    def kill(kind: str = "MPPrioritizedReplayBuffer", method: str = "fork") -> str:
+    def kill(kind: str, method: str) -> str:
         job = tmp_path / "job.py"
         job.write_text(JOB)
         command = [sys.executable, job, kind, method, stop]
         env = {**os.environ, "PYTHONPATH": os.getcwd()}
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0, env=env) as owner:
             segment, *explorers = (owner.stdout.readline().strip() for _ in range(3))
-            shells = shells_of(segment)
-            for shell in shells:
-                os.kill(shell, signal.SIGKILL)
-            os.killpg(owner.pid, signal.SIGKILL)
-        dead = [owner.pid, *map(int, explorers), *shells]
-        assert len(shells) == 1
-        wait_until(lambda: not any(map(is_running, dead)))
-        # Tests that run beside this one may have removed it already.
-        assert ALONE not in os.environ or names_of(segment)
+            kill_group(owner.pid, segment, explorers)
         return segment
 
     yield kill
     stop.touch()
+
+
+def kill_group(owner: int, segment: str, members: Sequence[str | int] = ()) -> None:
+    """Kill the maker of a segment, which leads a process group, with its watchdog; the name remains."""
+    shells = shells_of(segment)
+    for shell in shells:
+        os.kill(shell, signal.SIGKILL)
+    os.killpg(owner, signal.SIGKILL)
+    assert len(shells) == 1
+    wait_until(lambda: not any(map(is_running, [owner, *map(int, members), *shells])))
+    # Tests that run beside this one may have removed it already.
+    assert ALONE not in os.environ or names_of(segment)
+
+
+@pytest.fixture
+def killed_fork() -> str:
+    """Kill a maker that has imported everything, since it was forked; the name of its segment, which remains."""
+    hears, says = multiprocessing.Pipe(duplex=False)
+
+    def make() -> None:
+        os.setpgid(0, 0)
+        buffer = cpprb_impl.MPPrioritizedReplayBuffer(100, {"x": {}})
+        says.send(buffer.segment)
+        signal.pause()
+
+    owner = multiprocessing.get_context("fork").Process(target=make)
+    owner.start()
+    segment = hears.recv()
+    kill_group(owner.pid, segment)
+    owner.join()
+    return segment
 
 
 @pytest.mark.parametrize(("kind", "method"), JOBS)
@@ -113,10 +137,9 @@ def test_the_next_buffer_removes_the_name_of_a_killed_job(kind, method, killed):
 
 
 @pytest.mark.parametrize("name", sorted(buffers()))
-def test_each_class_of_buffer_removes_the_name_of_a_killed_job(name, killed):
-    segment = killed()
+def test_each_class_of_buffer_removes_the_name_of_a_killed_job(name, killed_fork):
     MAKERS[name]()
-    assert not names_of(segment)
+    assert not names_of(killed_fork)
 
 
 def test_the_next_buffer_removes_the_name_without_help_of_another_process():
