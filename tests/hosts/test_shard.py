@@ -17,7 +17,6 @@ from cpprb_impl.hosts.shard import Shard
 
 from .conftest import FIELDS, ROWS, are_whole, layout_of, rows_with
 
-pytestmark = pytest.mark.usefixtures("started_servers")
 KILLED = f"killed-{os.getpid()}"  # another one in each worker of pytest-xdist
 LAYOUT = layout_of(ROWS)
 
@@ -30,9 +29,9 @@ def supervise(keys, pipe, name) -> None:
 
 
 @pytest.fixture
-def killed(keys):
+def killed(keys, started_servers):
     """The address and the servers of a shard whose supervisor was killed."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     process = context.Process(target=supervise, args=(keys, there, KILLED))
     process.start()
