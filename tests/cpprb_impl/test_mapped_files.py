@@ -93,7 +93,7 @@ def stored_numbers_of(buffer) -> list[int]:
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
 def test_buffers_made_at_the_same_moment_have_files_of_their_own(kind: type, tmp_path) -> None:
-    rounds = 300
+    rounds = 60
     with mmap.mmap(-1, mmap.PAGESIZE) as shared:
         children = []
         for me in range(2):
