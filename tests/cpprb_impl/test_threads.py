@@ -109,15 +109,17 @@ def test_no_row_is_torn_by_another_thread(kind: type, options: dict) -> None:
     threads = [threading.Thread(target=disturb, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
-    for _ in range(25):
-        try:
-            numbers_of(buffer.sample(LONG))
-            numbers_of(buffer.get_all_transitions())
-        except ValueError as error:
-            assert "empty" in str(error)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for _ in range(12):
+            try:
+                numbers_of(buffer.sample(LONG))
+                numbers_of(buffer.get_all_transitions())
+            except ValueError as error:
+                assert "empty" in str(error)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
     assert not errors
 
 
