@@ -41,8 +41,10 @@ if __name__ == "__main__":
 """
 SHARD = """
 import time
+from cpprb_impl.buffers.shared import SHARED_PRIORITIZED, layout_of
 from cpprb_impl.hosts import kept
-made = kept.make("killed-with-its-keeper", "127.0.0.1", 1, {"size": 100, "env_dict": {"x": {}}})
+layout, _ = layout_of("MPPrioritizedReplayBuffer", SHARED_PRIORITIZED, 100, {"x": {}}, {})
+made = kept.make("killed-with-its-keeper", "127.0.0.1", 1, layout)
 keeper = kept.Keeper(made.name)
 print(made.name, flush=True)
 time.sleep(600)
