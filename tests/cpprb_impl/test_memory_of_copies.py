@@ -12,6 +12,7 @@ import cpprb_impl
 from tests.peak_memory import bytes_needed
 
 SCRIPT = """
+import cpprb_impl.contents.file_format  # the first save imports it
 from cpprb_impl import HindsightReplayBuffer, MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer
 from cpprb_impl import ReplayBuffer, ReverseReplayBuffer, SelectiveReplayBuffer
 
