@@ -56,7 +56,7 @@ portable: .venv/.built ## check that the module runs on any x86-64 and compiles 
 wheels: ## build wheels for Python 3.11 to 3.15 in dist/, and try each in a bare environment; a Python that is not on the PATH is that of Debian's unstable suite (minutes; needs root and mmdebstrap)
 wheels-cross: ## after `make wheels`: the same for AArch64, tried under emulation (needs a cross compiler, qemu-user-static, mmdebstrap)
 model: ## check every state of the ring's protocol with Spin, after controls (needs spin and gcc; three minutes)
-new-peer: .venv/.built ## create the files of a new peer: NAME=x [VENV=its own one]; CONTRIBUTING.md lists the six steps
+new-peer: .venv/.built ## create the files of a new peer: NAME=x [VENV=its own one]; CONTRIBUTING.md lists the seven steps
 orders: ## run the core on a model of weak memory, and check that each weakened memory order is detected (needs g++; about 40 minutes on 2 cores): [EXECUTIONS=200000 per scenario]
 
 # Created again unless its pip works: an interrupted venv has a Python but no pip.
