@@ -29,10 +29,18 @@ from cpprb_impl.layout.fields import (
     without_objects,
 )
 from cpprb_impl.layout.nstep import read_options
-from cpprb_impl.layout.options import ALWAYS, APART, OF_PRIORITIES, OF_SHARING, OPTIONS, checked, stored
+from cpprb_impl.layout.options import (
+    ALWAYS,
+    APART,
+    OF_PRIORITIES,
+    OF_SHARING,
+    SharedPrioritizedOptions,
+    checked,
+    stored,
+)
 
 #: Options that the layout of a shared buffer may contain.
-IN_SHARED = OPTIONS.keys() - APART - {"compress"}
+IN_SHARED = SharedPrioritizedOptions.__annotations__.keys() - APART - {"compress"}
 
 
 @dataclass(frozen=True)

@@ -129,12 +129,12 @@ OPTIONS: dict[str, Option] = {
     "backend": Option("sharedctypes", _one_of(BACKENDS)),
 }
 #: option -> its type
-TYPES = {**SharedOptions.__annotations__, **PriorityOptions.__annotations__}
-OF_PRIORITIES = tuple(name for name in OPTIONS if name in PriorityOptions.__optional_keys__)
+TYPES = {**PrioritizedOptions.__annotations__, **SharedPrioritizedOptions.__annotations__}
+OF_PRIORITIES = PrioritizedOptions.__annotations__.keys() - BufferOptions.__annotations__.keys()
 OF_SHARING = SharedOptions.__annotations__.keys() - BufferOptions.__annotations__.keys()
 #: Options that constructors take, but that are not part of a layout, or only in a different form.
 APART = {"default_dtype", "Nstep", "seed", "logger", "ctx", "backend"}
-ALWAYS = {"next_of", "stack_compress", "lock", "prefault", *OF_PRIORITIES}
+ALWAYS = {"next_of", "stack_compress", "lock", "prefault", *PriorityOptions.__annotations__}
 
 Init = TypeVar("Init", bound=Callable[..., None])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.layout import options
 from cpprb_impl.layout.siblings import KNOWN
 
 # Methods that native code does not call, and what to do instead of overriding them.
@@ -22,7 +23,7 @@ IN_SELECTIVE = dict.fromkeys(
 
 METHODS = frozenset({*IN_ALL, *IN_PRIORITIZED, *IN_SHARED})
 # buffer_size is Stable-Baselines3's name for the size.
-OPTIONS = KNOWN | {"autoreset", "buffer_size", "compress", "n_envs", "lock", "prefault", "seed"}
+OPTIONS = KNOWN | options.OPTIONS.keys() | {"buffer_size"}
 FIXED = METHODS | OPTIONS
 
 
