@@ -115,12 +115,17 @@ class Adapter(Peer):
 
     @classmethod
     def make(cls, spec: Spec) -> Adapter:
-        """Return the adapter. Raises `Unavailable` if the peer does not exist for this platform, and
+        """Return the adapter. Raises what `check` raises."""
+        cls.check(spec)
+        return cls(spec)
+
+    @classmethod
+    def check(cls, spec: Spec) -> None:
+        """Raise `Unavailable` if the peer does not exist for this platform, `NotInstalled` if it is not installed, and
         NotImplementedError if it cannot do what `spec` asks for."""
         cls.version()
         if refusal := cls.refusal(spec):
             raise NotImplementedError(refusal)
-        return cls(spec)
 
     @classmethod
     def refusal(cls, spec: Spec) -> str | None:
