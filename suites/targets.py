@@ -26,8 +26,9 @@ from suites import SUITES
 Check = Callable[[str], str]  # what is wrong with a value, or ""
 
 PYTORCH_BUILT = ".peers/torch/.built"  # a file of make: PyTorch's venv, with our buffer built for it
-#: Profiles with launches that need PyTorch, whichever buffer they measure.
+#: Profiles and suites with launches that need PyTorch, whichever buffer they measure.
 TRAINING = ("tiny", "apex", "solve_time", "paired_training", "paired_prioritized", "paired_sparse", "paired_speed")
+TRAINING_SUITES = ("apex", "solve_time", "paired_training")
 PROFILES = ("quick", "survey", "full", "sweep", "hosts", *TRAINING)
 #: The default peers of a profile: ways of sharing a buffer, and buffers over several hosts.
 COMPARED = {
@@ -181,7 +182,8 @@ def needs_pytorch(given: Values) -> bool:
     """Return whether a launch of bench imports both PyTorch and our buffer."""
     peers = given["PEERS"]
     is_named = catalog.ALL in peers.split() or f"{catalog.OURS}[TorchRL]" in peers or "[SB3" in peers
-    return is_named or profile(given) in TRAINING
+    suites = [name.strip() for name in given.get("SUITES", "").split(",") if name.strip()] or TRAINING_SUITES
+    return is_named or (profile(given) in TRAINING and not {*suites}.isdisjoint(TRAINING_SUITES))
 
 
 def bench(given: Values) -> Values:

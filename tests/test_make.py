@@ -157,11 +157,19 @@ def test_bench_knows_the_profiles_of_the_suites():
 
 
 @pytest.mark.parametrize(
-    ("peers", "is_built"),
-    [("cpprb_impl,cpprb,rllib", False), ("all", True), ("cpprb_impl[TorchRL]", True), ("cpprb_impl[SB3]", True)],
+    ("variables", "is_built"),
+    [
+        (["PEERS=cpprb_impl,cpprb,rllib"], False),
+        (["PEERS=all"], True),
+        (["PEERS=cpprb_impl[TorchRL]"], True),
+        (["PEERS=cpprb_impl[SB3]"], True),
+        (["PROFILE=tiny"], True),
+        (["PROFILE=tiny", "SUITES=latency,solve_time"], True),
+        (["PROFILE=tiny", "SUITES=latency,memory"], False),
+    ],
 )
-def test_our_buffer_is_built_for_pytorch_only_if_a_launch_imports_both(peers, is_built):
+def test_our_buffer_is_built_for_pytorch_only_if_a_launch_imports_both(variables, is_built):
     """PEERS=cpprb_impl installed 6.7 GB of PyTorch, and then failed because our buffer was not built for it."""
-    done = make("--always-make", f"PEERS={peers}", "bench", built=())
+    done = make("--always-make", *variables, "bench", built=())
     assert done.returncode == 0, done.stderr
     assert ("building cpprb_impl for PyTorch" in done.stdout) == is_built
