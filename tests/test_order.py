@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -79,11 +80,14 @@ def test_a_test_that_ends_its_worker_fails_and_all_others_run(dies_at, tmp_path)
         "-m",
         "pytest",
         "-q",
+        "-p",
+        "xdist",
         "-n",
         "2",
         "--dist=loadscope",
         f"--rootdir={tmp_path}",
         str(tmp_path),
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # each plugin that is installed takes time to import
+    done = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, timeout=100)
     assert "1 failed, 11 passed" in done.stdout, done.stdout
