@@ -239,7 +239,7 @@ class Adapter(Peer):
         return 0
 
     def serve(self) -> None:
-        """Keep explorers' calls returning after the learner has stopped sampling."""
+        """Accept explorers' pending rows, so that their calls return although the learner has stopped sampling."""
 
     def flush(self) -> None:
         """Wait until every row that this process added is stored."""

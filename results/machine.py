@@ -34,7 +34,7 @@ def describe() -> dict[str, Any]:
 def revision(checkout: Path = HERE) -> str:
     """Return the commit's hash, with "+dirty" if there are uncommitted changes; "unknown" outside git.
 
-    Machines' records that are waiting to be sent do not count, since they change nothing that is measured.
+    Uncommitted records in results/machines do not count, since they do not affect what is measured.
     """
     commit = _first_line_of(["git", "rev-parse", "HEAD"], checkout)
     if not commit:

@@ -29,7 +29,7 @@ clock = time.perf_counter
 
 
 class TrainingTurns:
-    """The callback of a training run that takes turns with another, and that counts the seconds of its own turns.
+    """A callback with which a training run takes turns with another run. It times this run's turns.
 
     Parameters
     ----------

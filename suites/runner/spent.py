@@ -12,7 +12,7 @@ KINDS: tuple[Work, ...] = get_args(Work)
 
 
 class WorkClock:
-    """Counts the seconds of this process by kind of work. Work within other work counts only as the inner one."""
+    """Counts the seconds of this process by kind of work. Nested work counts as the innermost kind only."""
 
     def __init__(self) -> None:
         self.seconds: dict[Work, float] = {}

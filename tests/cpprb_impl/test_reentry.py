@@ -61,7 +61,7 @@ def test_priorities_whose_dtype_changes_during_the_call_are_refused():
     priorities = np.ones(4)
 
     def retype():
-        priorities.dtype = np.int8  # 32 of them, where 4 doubles are
+        priorities.dtype = np.int8  # the 4 doubles become 32 numbers
 
     with pytest.raises(ValueError, match="priorities: the array was changed"):
         buffer.add(a=Converts(retype, np.zeros(32)), priorities=priorities)

@@ -22,7 +22,7 @@ import numpy as np
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 
 ABOUT = "about.json"
-# As in the files of cpprb's.
+# As in cpprb's files.
 FIELDS = {"obs": {"shape": (2, 3)}, "act": {"dtype": np.int64}, "rew": {}, "done": {"dtype": bool}}
 NEXT = {"next_obs": FIELDS["obs"]}
 KINDS: list[tuple[type, dict[str, Any], dict[str, Any]]] = [
