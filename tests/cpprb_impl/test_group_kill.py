@@ -20,6 +20,7 @@ import cpprb_impl
 from cpprb_impl.hosts import kept
 
 from .jobs import wait_until
+from .test_segment import MAKE, exists, run
 from .test_watchdog import NEW_NAMESPACE, SHM, names_of, shells_of
 
 pytestmark = pytest.mark.timeout(120)
@@ -144,19 +145,19 @@ def test_each_class_of_buffer_removes_the_name_of_a_killed_job(name, killed_fork
     assert not names_of(killed_fork)
 
 
-def test_the_next_buffer_removes_the_name_without_help_of_another_process():
-    """Runs the tests above with a /dev/shm of its own, in which no other process sees the names."""
-    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"']
-    if subprocess.run([*alone, "sh", "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("no namespace for mounts can be made here")
-    above = "removes_the_name_of_a_killed_job"
-    command = [*alone, "sh", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", above]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, ALONE: "1"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(buffers()) + len(JOBS)} passed" in done.stdout
+def test_the_next_buffer_removes_the_name_of_a_killed_job_that_had_no_shell():
+    """Also the control of the tests in test_watchdog.py: the name remains if no shell removes it."""
+    no_shell = "import cpprb_impl.processes.watchdog as w; w.SHELL = '/no/shell'; "
+    done = run(no_shell + MAKE + f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})")
+    assert done.returncode == -signal.SIGKILL and not done.stderr
+    assert ALONE not in os.environ or exists(done.stdout)
+    in_use = cpprb_impl.MPReplayBuffer(4, FIELDS)
+    cpprb_impl.ReplayBuffer(4, FIELDS)
+    assert not exists(done.stdout) and exists(in_use.segment)
+    in_use.close()
 
 
-def test_the_name_of_a_shard_is_removed_with_it():
+def test_the_next_buffer_removes_the_name_of_a_killed_jobs_shard():
     with subprocess.Popen([sys.executable, "-c", SHARD], stdout=subprocess.PIPE, text=True, process_group=0) as owner:
         name = owner.stdout.readline().strip()
         (keeper,) = [
@@ -169,9 +170,21 @@ def test_the_name_of_a_shard_is_removed_with_it():
         os.kill(keeper, signal.SIGKILL)
         os.killpg(owner.pid, signal.SIGKILL)
     wait_until(lambda: not is_running(keeper))
-    assert kept.exists(name)
+    assert ALONE not in os.environ or kept.exists(name)
     cpprb_impl.ReplayBuffer(10, {"x": {}})
     assert not kept.exists(name)
+
+
+def test_the_next_buffer_removes_the_name_without_help_of_another_process():
+    """Runs the tests above with a /dev/shm of its own, in which no other process sees the names."""
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"']
+    if subprocess.run([*alone, "sh", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no namespace for mounts can be made here")
+    above = "removes_the_name_of_a_killed_job"
+    command = [*alone, "sh", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", above]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, ALONE: "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(buffers()) + len(JOBS) + 2} passed" in done.stdout
 
 
 def command_of(process: Path) -> bytes:

@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -105,19 +104,6 @@ def test_the_name_is_removed_when_the_interpreter_ends():
         assert done.stdout.startswith("/cpprb_impl-")
         assert not exists(done.stdout)
         assert "resource_tracker" not in done.stderr
-
-
-def test_the_next_maker_removes_the_segment_of_a_killed_one():
-    """Without a shell that removes it at once. Also the control of the tests in test_watchdog.py."""
-    no_shell = "import cpprb_impl.processes.watchdog as w; w.SHELL = '/no/shell'; "
-    done = run(no_shell + MAKE + f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})")
-    assert done.returncode == -signal.SIGKILL and not done.stderr
-    assert exists(done.stdout)
-    in_use = MPReplayBuffer(4, {"x": {}})
-    MPReplayBuffer(4, {"x": {}}).close()
-    assert not exists(done.stdout)
-    assert exists(in_use.segment)
-    in_use.close()
 
 
 def test_too_little_memory_is_an_exception_and_nothing_is_written():
