@@ -37,7 +37,7 @@ def originals_are_here() -> str | None:
         try:
             version(original.distribution, None)
         except NotInstalled as reason:
-            return f"{reason}; it is in the environment 'legacy', run this there"
+            return f"{reason}; it is in the venv 'legacy', run this there"
     return None
 
 
