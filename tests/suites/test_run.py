@@ -104,6 +104,11 @@ def test_what_is_found_about_other_peers_is_listed_and_no_failure(faulty_run):
         assert any(each.startswith(line) for each in lines), done.stderr
 
 
+def test_only_skipped_cells_are_no_failure(surroundings):
+    done = surroundings.run(*TINY, "--peers", "unavailable,plain", f"--out={surroundings.folder / 'run.json'}")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 def test_a_peer_that_cannot_be_imported_has_its_reason(surroundings):
     shim = surroundings.folder / "shim" / "ray"
@@ -255,7 +260,7 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
 @pytest.mark.parametrize(
     ("option", "known"),
     [
-        ("--peers=nobody", "cpprb"),
+        ("--peers=no-such-buffer", "cpprb"),
         ("--workloads=Pong", "ALE/Seaquest-v5"),
         ("--suites=tables", ", ".join(sorted(SUITES))),
     ],
