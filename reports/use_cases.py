@@ -69,5 +69,5 @@ def lines(runs: Mapping[str, Run]) -> list[str]:
 def multiple(found: pd.DataFrame, peer: str) -> Multiple:
     found = found[found["peer"] == peer]
     if len(found) > 1:
-        raise ValueError(f"{TEMPLATE}: a figure must be that of one job, got {', '.join(found['params'])}")
+        raise ValueError(f"{TEMPLATE} must choose one job per figure, got {[*found['params']]}")
     return Multiple(*found.iloc[0][["value", "low", "high", "launches"]]) if len(found) else Multiple()
