@@ -2,9 +2,10 @@
 
     python -m reports.gate.power        writes the table into docs/gate.md
 
-Two estimates, which must agree: measured gates, and gates drawn from a pool of pairs of equal builds. The pairs of a
-drawn gate are drawn with replacement, all benchmarks of a pair together, and judged as a real gate would, pair after
-pair. A slow-down is put into one benchmark at a time by adding its logarithm to each of its differences.
+There are two estimates, which must agree: one from measured gates, and one from gates whose pairs are drawn from a pool
+of pairs of equal builds. Pairs are drawn with replacement, all benchmarks of a pair together, and judged one after the
+other, as in a real gate. A slow-down of one benchmark at a time is simulated by adding its logarithm to each of that
+benchmark's differences.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from results.analysis.verdict import BASE, HEAD, Verdict, Word, decide, judge
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
 DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
-ABOUT = 0.75, 1.33  # times a level: its row counts benchmarks of real gates that were slower by this much
-MOST_PAIRS = 35  # per benchmark: ten minutes suffice for these even if nothing is decided
+ABOUT = 0.75, 1.33  # times a level: the level's row counts benchmarks of real gates whose slow-down is in this range
+MOST_PAIRS = 35  # per benchmark: ten minutes suffice for these even if no benchmark is decided
 SEED = 17
-#: The code that decides: a table made with different code is out of date.
+#: The code that decides: a table that was made with different code is out of date.
 DECIDES = (evidence, rules, verdict)
 HEADER = ("", "drawn from the pool", "real gates")
 NOISE_HEADER = ("", "spread of pairs, median", "largest", "largest bias")
@@ -74,14 +75,15 @@ class Pool:
         return cls(differences, [rule_of(job) for job in jobs])
 
     def gates(self) -> Iterator[list[Word]]:
-        """Yield what drawn gates decide on each benchmark."""
+        """Yield each drawn gate's decisions on all benchmarks."""
         random = np.random.default_rng(SEED)
         for _ in range(DRAWN_GATES):
             drawn = self.differences[:, self._drawn(random)]
             yield [self._decide(each, rule) for each, rule in zip(drawn, self.rules, strict=True)]
 
     def found(self, level: float, rule: Rule) -> Share:
-        """Return how often a slow-down by this fraction is called a regression, in the benchmarks with this rule."""
+        """Return how often a slow-down by this fraction is found to be a regression, in the benchmarks with this
+        rule."""
         random = np.random.default_rng(SEED)
         some = [row for row, its in zip(self.differences, self.rules, strict=True) if its == rule]
         drawn = [row[self._drawn(random)] + math.log1p(level) for row in some for _ in range(DRAWN_BENCHMARKS)]
@@ -112,13 +114,13 @@ def alarms(gates: Sequence[Sequence[Word]]) -> Share:
 
 
 def undecided(gates: Sequence[Sequence[Word]]) -> Share:
-    """Return the share of all benchmarks of all gates."""
+    """Return the share of undecided benchmarks among all benchmarks of all gates."""
     every = [word for gate in gates for word in gate]
     return Share(every.count(Word.CANT_TELL), len(every))
 
 
 def minutes(folder: Path, name: str) -> str:
-    """Return the median, and the range, of how long these gates took."""
+    """Return the median and the range of the minutes that these gates took."""
     took = [run_minutes(run) or 0.0 for run in runs_of(folder, name)]
     return f"{median(took):.1f} ({min(took):.1f} to {max(took):.1f})" if took else "not measured"
 
@@ -131,10 +133,10 @@ Slowed = list[tuple[float, Verdict]]
 
 
 def slowed(gates: Gates) -> Slowed:
-    """Return each verdict of gates that were slowed alike, and by what fraction its benchmark was really slower: the
-    median of its changes in these gates.
+    """Return the verdicts of gates with the same slow-down of calls, each with the actual slow-down of its benchmark:
+    the median of the benchmark's changes in these gates.
 
-    A benchmark whose Python code takes much of its time becomes slower by less than its calls.
+    A benchmark that spends much of its time in Python code slows down by less than its calls.
     """
     alike = defaultdict(list)
     for each in chain.from_iterable(gates):
@@ -144,20 +146,20 @@ def slowed(gates: Gates) -> Slowed:
 
 
 def slowed_in(folder: Path) -> Slowed:
-    """Return these for all levels."""
+    """Return the verdicts and actual slow-downs of all levels."""
     return [each for level in LEVELS for each in slowed(gates_of(folder, f"slowed-{level}"))]
 
 
 def found(verdicts: Slowed, level: float, rule: Rule) -> Share:
-    """Return how often a benchmark with this rule was called a regression, among those that were slower by about this
-    much, or at the highest level by this much or more."""
+    """Return how often a benchmark with this rule was found to be a regression, among those whose actual slow-down was
+    about this level, or at the highest level, at least about this."""
     most = math.inf if level == LEVELS[-1] / 100 else ABOUT[1]
     some = [each for change, each in verdicts if each.rule == rule and ABOUT[0] <= change / level <= most]
     return Share(sum(each.word is Word.REGRESSION for each in some), len(some))
 
 
 def fingerprint() -> str:
-    """Return what identifies the code that decides."""
+    """Return a hash of the code that decides."""
     code = b"".join(Path(str(module.__file__)).read_bytes() for module in DECIDES)
     return hashlib.sha256(code).hexdigest()[:12]
 
@@ -169,7 +171,7 @@ def rows(folder: Path) -> Iterator[tuple[str, str, str]]:
         drawn = list(Pool.of(load(record)).gates()) if record.exists() else []
         yield f"gates with a false alarm{where}", str(alarms(drawn)), str(alarms(real))
         yield f'benchmarks left at "can\'t tell"{where}', str(undecided(drawn)), str(undecided(real))
-        yield f"minutes of a gate, without builds{where}", "", minutes(folder, f"{prefix}equal")
+        yield f"minutes per gate, without builds{where}", "", minutes(folder, f"{prefix}equal")
     pool = Pool.of(load(folder / "pool.json"))
     real_ones = slowed_in(folder)
     for rule, what in ((SINGLE, "one process"), (MANY, "several processes")):
@@ -181,7 +183,7 @@ def rows(folder: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def noise_rows(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Yield, for each way to measure pairs, how far equal builds differ."""
+    """Yield, for each way to measure pairs, how much equal builds differ."""
     for way in WAYS:
         record = folder / f"{way.record}.json"
         if record.exists():
@@ -200,8 +202,9 @@ def lines(folder: Path = POWER) -> list[str]:
         "",
         *_table(HEADER, rows(folder)),
         "",
-        "What the rules against noise gain: pairs of equal builds, in benchmarks of one process. The rows of a quiet",
-        "machine, of one busy process and of two were measured together, a pair of each row at a time.",
+        "How much the rules against noise gain, shown by pairs of equal builds in benchmarks of one process. The rows",
+        "for a quiet machine, one busy process and two busy processes were measured together, one pair of each row at",
+        "a time.",
         "",
         *_table(NOISE_HEADER, noise_rows(folder)),
     ]

@@ -1,1 +1,1 @@
-"""Whether one revision is slower than another: pairs, evidence, rules, verdict."""
+"""Decides whether one revision is slower than another: pairs, evidence, rules, verdict."""

@@ -1,4 +1,4 @@
-"""Launches of two sides in the same block."""
+"""Pairs of launches of the two sides in the same block."""
 
 from __future__ import annotations
 

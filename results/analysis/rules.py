@@ -1,4 +1,4 @@
-"""From which change on a benchmark's figure matters, and how it is judged."""
+"""The smallest change of each benchmark's figure that matters, and how the figure is judged."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from dataclasses import dataclass
 
 from results.jobs import Job
 
-#: The probability that the gate reports any regression although nothing became slower.
+#: The probability that the gate reports any regression although nothing has become slower.
 FALSE_ALARM = 0.01
-#: The probability that a benchmark passes although it became slower by its smallest relevant change.
+#: The probability that a benchmark passes although it has become slower by its smallest relevant change.
 MISSED = 0.05
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The smallest relevant change, as a fraction of base's figure. `exact`: the figure is counted, not timed."""
+    """The smallest relevant change, as a fraction of base's figure. If `exact`, the figure is counted, not timed."""
 
     effect: float
     exact: bool = False
-    ignored: float = 0.0  # a difference of counts, in the figure's unit, that is not even looked at
+    ignored: float = 0.0  # a difference between counts, in the figure's unit, up to which they are taken as equal
 
 
-# Within one process, the ratios of pairs differ by 1 to 3% from launch to launch: 5% can be told in a minute or two.
+# Within one process, the ratios of pairs vary by 1 to 3% between launches: 5% can be detected in a minute or two.
 SINGLE = Rule(0.05)
-# Where processes compete for the cores, the scheduler decides: ratios differ by 10% and more.
+# If processes compete for the cores, the scheduler has a large effect: ratios vary by 10% and more.
 MANY = Rule(0.25)
-# A fresh process each, which depends on the file cache.
+# Each launch starts a fresh process, whose time depends on the file cache.
 STARTUP = Rule(0.25)
-# Memory is counted in pages, of which a few are chance: 0.6% between equal builds.
+# Memory is counted in pages, whose number varies a little by chance: equal builds differed by 0.6%.
 SIZES = Rule(0.03, exact=True)
-# The size of the installed files depends a little on the order of linking, and 100 kB more matter to no user.
+# The size of the installed files depends a little on the order of linking, and no user cares about another 100 kB.
 INSTALLED = Rule(0.03, exact=True, ignored=100_000)
-# Equal code in another place of memory, or beside other modules, differed by up to 0.24%.
+# The counts of equal code at different addresses, or beside different modules, differed by up to 0.24%.
 WORK = Rule(0.01, exact=True)
-# These do not differ at all, except that something rare may fall into the counted calls, a twentieth per call.
+# These do not vary at all, except that a rare event may fall into the counted calls, which adds a twentieth per call.
 CALLS = Rule(0.0, exact=True, ignored=0.1)
-#: Launches in which a count must be higher, since some of what is counted is chance.
+#: Number of launches in which a count must be higher to be a regression, since counts vary a little by chance.
 CONFIRMED = 3
 
 #: The suite whose figures are counted for each call.

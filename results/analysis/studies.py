@@ -15,7 +15,7 @@ BESIDE_TWO = ", beside two such processes"
 
 @dataclass(frozen=True)
 class Way:
-    """A way to measure pairs. Some ways leave out a rule against noise, to show what the rule gains."""
+    """A way to measure pairs. Some ways leave out a rule against noise, to show how much the rule gains."""
 
     name: str
     what: str
@@ -29,10 +29,10 @@ class Way:
 WAYS = (
     Way("usual", "as described above"),
     Way("turns", "one process after the other, instead of turns"),
-    Way("caches", "first calls of a turn timed too"),
-    Way("orders", "each build always linked in the same order"),
+    Way("caches", "the first calls of each turn are timed, too"),
+    Way("orders", "each build is always linked in the same order"),
     Way("usual", f"as described above{BESIDE}", beside=1),
-    Way("waiting", f"waiting for a processor counted{BESIDE}", beside=1),
+    Way("waiting", f"waiting for a processor is counted{BESIDE}", beside=1),
     Way("usual", f"as described above{BESIDE_TWO}", beside=2),
-    Way("waiting", f"waiting for a processor counted{BESIDE_TWO}", beside=2),
+    Way("waiting", f"waiting for a processor is counted{BESIDE_TWO}", beside=2),
 )

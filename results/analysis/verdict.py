@@ -1,16 +1,16 @@
-"""Is "head" slower than "base"? Judges a gate run, complete or still being measured.
+"""Judges whether "head" is slower than "base" in a gate run that is complete or still being measured.
 
-A figure that is timed is judged by the evidence of its pairs (`evidence.py`), after each pair, until it is decided:
+A timed figure is judged after each pair, by the evidence of its pairs so far (`evidence.py`), until it is decided:
 
-- It is a regression if head is slower with enough evidence *and* slower by at least the smallest relevant change
-  (`rules.py`). Over all benchmarks of a gate together, the probability that one of them is called slower although it is
-  not is at most `FALSE_ALARM`, however often one looks: the evidence needed is the number of benchmarks divided by it
-  (Bonferroni).
-- It passes if a slow-down by the smallest relevant change is excluded, which is wrong with probability `MISSED`.
+- It is a regression if there is enough evidence that head is slower *and* it is slower by at least the smallest
+  relevant change (`rules.py`). Over all benchmarks of a gate together, the probability that any of them is wrongly
+  found to be slower is at most `FALSE_ALARM`, however often the evidence is examined: the evidence required is the
+  number of benchmarks divided by `FALSE_ALARM` (Bonferroni).
+- It passes if a slow-down by the smallest relevant change is ruled out, which is wrong with probability `MISSED`.
 - Otherwise it is undecided ("can't tell").
 
-A figure that is counted is a regression if in each of three launches head's count is higher than all of base's by the
-smallest relevant change. What base can do and head cannot is a regression, too.
+A counted figure is a regression if, in each of three launches, head's count is higher than all of base's by the
+smallest relevant change. A benchmark that base can run but head cannot is a regression, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from results.words import counted
 BASE, HEAD = "base", "head"
 FASTER, LESS_WORK = "faster", "less work"  # notes on a benchmark that passes
 NOT_YET = "not measured yet"
-DIFFERS = "differs from launch to launch"  # so that no further launch of a count can decide
+DIFFERS = "differs from launch to launch"  # further launches of a count cannot decide
 
 
 class Status(IntEnum):
@@ -57,7 +57,10 @@ class HarnessError(Exception):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One benchmark judged. Changes are fractions: 0.3 means that head takes 30% longer, or has 30% less throughput."""
+    """The verdict on one benchmark.
+
+    Changes are fractions: 0.3 means that head takes 30% longer, or has 30% less throughput.
+    """
 
     job: Job
     rule: Rule
@@ -67,11 +70,11 @@ class Verdict:
     base: float = math.nan  # median over launches, in the job's unit
     head: float = math.nan
     change: float = math.nan
-    differences: tuple[float, ...] = ()  # log of head's time divided by base's, of each pair
+    differences: tuple[float, ...] = ()  # for each pair, the log of head's time divided by base's
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
-        """The changes that it is above and below; each is wrong with probability `MISSED`."""
+        """A lower and an upper bound of the change, each of which is wrong with probability `MISSED`."""
         if not self.differences:
             return self.change, self.change
         expected = math.log1p(self.rule.effect)
@@ -80,22 +83,22 @@ class Verdict:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything was measured of it, or it has a reason why not."""
+        """Whether any pair was measured, or there is a reason why none was."""
         return bool(self.pairs) or self.note != NOT_YET
 
     @property
     def is_lost(self) -> bool:
-        """Whether head cannot do any more what base can, or does it wrongly."""
+        """Whether head can no longer run what base can, or returns wrong answers."""
         return self.word is Word.REGRESSION and not self.pairs
 
     @property
     def is_open(self) -> bool:
-        """Whether more pairs could decide."""
+        """Whether more pairs could decide the benchmark."""
         return self.word is Word.CANT_TELL and self.note != DIFFERS
 
 
 def judge(run: Run) -> list[Verdict]:
-    """Return a verdict for each benchmark of the run, of what has been measured so far. Raises `HarnessError`."""
+    """Return a verdict on each benchmark of the run, from what has been measured so far. Raises `HarnessError`."""
     verdicts, trouble = judge_what_can_be(run)
     if trouble:
         raise trouble
@@ -103,7 +106,7 @@ def judge(run: Run) -> list[Verdict]:
 
 
 def judge_what_can_be(run: Run) -> tuple[list[Verdict], HarnessError | None]:
-    """Return the verdicts, and why one of the others cannot be judged, if there are such benchmarks."""
+    """Return the verdicts on the benchmarks that can be judged, and why one of the others, if there are any, cannot."""
     jobs = jobs_of(run)
     timed = sum(not rule_of(job).exact for job in jobs)
     verdicts, trouble = [], None
@@ -137,7 +140,7 @@ def _judge(job: Job, timed: int) -> Verdict:
 
 
 def decide(differences: Sequence[float], effect: float, timed: int) -> tuple[Word, str, int]:
-    """Return the first decision that these pairs permit, a note, and after how many pairs.
+    """Return the first decision that these pairs permit, a note, and the number of pairs after which it was made.
 
     `differences` are logs of head's time divided by base's; `timed` is the number of timed benchmarks of the gate.
     """
@@ -154,7 +157,7 @@ def decide(differences: Sequence[float], effect: float, timed: int) -> tuple[Wor
 
 
 def _what_is_missing(differences: Sequence[float], limit: float, timed: int, slower: float, within: float) -> str:
-    """Estimate how many more pairs would decide, if wealth grew as it did so far."""
+    """Estimate how many more pairs would decide, if the wealth continued to grow at the same rate."""
     count, centre = len(differences), median(differences)
     enough, wealth = (math.log(timed / FALSE_ALARM), slower) if centre >= limit else (-math.log(MISSED), within)
     more = (enough - wealth) * count / wealth if wealth > 0 else math.inf
@@ -187,7 +190,7 @@ def _judge_counts(
 
 
 def _lost(job: Job) -> tuple[Word, str] | None:
-    """Return the verdict on a benchmark that one side does not have, or has no more."""
+    """Return the verdict on a benchmark for which a side has no figure."""
     base, head = job.cells.get(BASE), job.cells.get(HEAD)
     if base is None or head is None:
         raise HarnessError(f"{job.full_label}: no record for {BASE if base is None else HEAD}")
@@ -214,7 +217,7 @@ def check_kind(run: Run) -> None:
 
 
 def incomplete(run: Run) -> str:
-    """Return why the run is incomplete; "" if every benchmark has a figure or a reason."""
+    """Return why the run is incomplete, or "" if every benchmark has a figure or a reason for having none."""
     if problems := run.problems(excused=_is_judged):
         return "the run is incomplete:\n  " + "\n  ".join(problems)
     return "" if run.finished is not None else "the run never finished"
@@ -228,7 +231,7 @@ def status_of(verdicts: Sequence[Verdict], strict: bool = False) -> Status:
     """Return the gate's exit status. With `strict`, an undecided benchmark fails the gate."""
     words = {verdict.word for verdict in verdicts}
     if words <= {Word.NOT_JUDGED}:
-        raise HarnessError("nothing was measured that both sides can do")
+        raise HarnessError("there is no benchmark that both base and head can run")
     if Word.REGRESSION in words:
         return Status.REGRESSION
     if Word.CANT_TELL in words:

@@ -270,7 +270,9 @@ def test_the_report_says_if_a_run_was_interrupted(tmp_path):
 def test_the_report_says_if_the_reference_is_missing(tmp_path):
     build(without_reference(), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "cpprb has no figure in this suite, so ratios are relative to rllib, the first peer that has one." in text
+    assert (
+        "cpprb has no figure in this suite, so ratios are relative to rllib, the first peer that has figures." in text
+    )
 
 
 def test_pictures_of_an_earlier_report_are_removed(tmp_path):

@@ -159,7 +159,7 @@ def test_errors_are_reported_for_every_cell(short):
     assert all(each.ratios.keys() == set(FIGURES) for each in compared)
     cpu = [each.ratios[name] for each in compared for name in ("learner_cpu", "data_cpu")]
     assert cpu == pytest.approx([1.0] * len(cpu), rel=1e-3)
-    assert "On 2 data hosts, which the fit has not seen" in "\n".join(tables.error_lines(compared))
+    assert "With 2 data hosts, which were not used in the fit" in "\n".join(tables.error_lines(compared))
 
 
 # Plans.
@@ -177,10 +177,12 @@ def test_the_least_number_of_data_hosts_is_planned():
     busiest = uses(plan(HostCounts(3)), STORING)[0]
     assert (busiest.name, busiest.share) == ("each data host's process that stores", pytest.approx(2 / 3))
     assert verdict(plan(HostCounts(2)), STORING).startswith(
-        "2 data hosts are not enough: what saturates first is each data"
+        "2 data hosts are not enough: the first to saturate is each data"
     )
     assert "it takes 3" in verdict(plan(HostCounts(2)), STORING)
-    assert verdict(plan(HostCounts(3)), STORING).startswith("3 data hosts are enough to keep all at most 70% busy")
+    assert verdict(plan(HostCounts(3)), STORING).startswith(
+        "3 data hosts are enough to keep everything at most 70% busy"
+    )
     assert verdict(plan(HostCounts(5)), STORING).startswith("5 data hosts are enough (3 would be)")
 
 
@@ -188,7 +190,7 @@ def test_too_many_data_hosts_saturate_the_learner():
     """10 batches per second, and 4 ms of the learner for each data host: 25 hosts would keep it fully busy."""
     costs = model(replace(FREE, store=Cost(row=1e-4), learn=Cost(message=0.004)))
     assert verdict(plan(HostCounts(25)), costs).startswith(
-        "25 data hosts are too many for the learner: what saturates first"
+        "25 data hosts are too many for the learner: the first to saturate"
     )
     assert "it takes 3" in verdict(plan(HostCounts(25)), costs)
 
@@ -208,7 +210,7 @@ def test_too_few_explorer_hosts_saturate_their_link():
     """A row of 100 bytes, 20,000 per second: 2 MB per second, and a link of 1 MB per second."""
     few = plan(HostCounts(8, explorers=1, link=1e6), batches=0)
     assert least_explorer_hosts(few, model(FREE)) == 3
-    assert verdict(few, model(FREE)).startswith("1 explorer host is not enough: what saturates first is each explorer")
+    assert verdict(few, model(FREE)).startswith("1 explorer host is not enough: the first to saturate is each explorer")
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_the_program_prints_a_plan(tmp_path, capsys, short):
     printed = capsys.readouterr().out
     assert printed.startswith(f"Service times: {os.path.relpath(path)}, ")
     assert (
-        "12,500 rows/s of 56,458 bytes" in printed and "3 data hosts" in printed and "what saturates first" in printed
+        "12,500 rows/s of 56,458 bytes" in printed and "3 data hosts" in printed and "the first to saturate" in printed
     )
     assert program.main(["HOST=3", "--record", str(path)]) == 2
     assert "variables must be among TRANSITIONS, ROW" in capsys.readouterr().err
@@ -313,6 +315,6 @@ def test_the_tables_of_the_page_come_from_a_record(tmp_path, short):
     blank = "".join(f"<!-- generated: {name} -->\n<!-- end -->\n" for name in page.PARTS)
     written = generated(blank, {page.PROFILE: Reference([path], run)})
     assert written.count("\nmake plan ") == len(page.CASES)
-    assert written.count("what saturates first") >= len(page.CASES) and "| learner, CPU" in written
+    assert written.count("the first to saturate") >= len(page.CASES) and "| learner, CPU" in written
     assert generated(written, {page.PROFILE: Reference([path], run)}) == written
     assert generated(blank, {}) == blank

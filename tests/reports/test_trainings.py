@@ -212,17 +212,21 @@ def test_rows_played_by_explorers_are_not_described_as_recorded(tmp_path):
 @pytest.mark.parametrize(
     ("run", "explained"),
     [
-        (apex_run(), {"is the median over the seeds that did"}),
+        (apex_run(), {"is the median over the seeds that reached it"}),
         (
             learners_run(target=300.0),
-            {"is the median over the seeds that did", "exact permutation test"},
+            {"is the median over the seeds that reached it", "exact permutation test"},
         ),
-        (learners_run(seeds=3), {"no difference of scores could"}),
+        (learners_run(seeds=3), {"no difference between scores could"}),
     ],
 )
 def test_only_columns_that_are_shown_are_explained(run, explained, tmp_path):
     _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
-    every = ("is the median over the seeds that did", "exact permutation test", "no difference of scores could")
+    every = (
+        "is the median over the seeds that reached it",
+        "exact permutation test",
+        "no difference between scores could",
+    )
     assert {each for each in every if each in markdown} == explained
 
 
