@@ -140,7 +140,7 @@ class Contract:
     infinite_priority: BadPriority = BadPriority.REFUSED
     seed: Seed = Seed.OWN
     #: where the library documents these behaviours; undocumented ones were observed
-    source: str = "not documented, observed"
+    source: str = "undocumented, only observed"
 
     #: text added to the generated columns of the feature table: "weights", "duplicates", "copies_on_add"
     remarks: Mapping[str, str] = field(default_factory=dict)

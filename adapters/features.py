@@ -21,7 +21,7 @@ _KEEPS = {
 }
 _ON_ADD = {
     GivenPriority.TAKEN: "priorities on add and later",
-    GivenPriority.NOT_POSSIBLE: "priorities after the add only",
+    GivenPriority.NOT_POSSIBLE: "priorities only after the add",
 }
 
 

@@ -123,5 +123,5 @@ def start_copies(
 def _tensors(batch: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
     for name, column in batch.items():
         if column.dtype == object:
-            raise TypeError(f"{name} has Python objects, of which there are no tensors")
+            raise TypeError(f"{name} has Python objects, which tensors cannot hold")
     return {name: torch.from_numpy(column) for name, column in batch.items()}

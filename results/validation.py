@@ -99,7 +99,7 @@ def _what(error: ValidationError) -> str:
         case "anyOf":
             return f"{shown} is neither a UTC time like 2026-11-20T06:30:00Z nor null"
         case "enum":
-            return f"{shown} is none of {', '.join(error.validator_value)}"
+            return f"{shown} is not one of {', '.join(error.validator_value)}"
         case "additionalProperties" if isinstance(value, dict):
             return message.replace("Additional properties are not allowed", "unknown field")
         case _:

@@ -50,7 +50,7 @@ def faults(path: Path) -> list[str]:
         (run.command == COMMAND, f"command must be that of make contribute, {COMMAND}, got {run.command}"),
         (run.is_whole, "run must be complete, got an interrupted one"),
         (COMMIT.fullmatch(run.revision), f"revision must be a commit without changes, got {run.revision}"),
-        (not private, f"record must name no person's folder, got {private and private.group()}"),
+        (not private, f"record must not name a person's folder, got {private and private.group()}"),
         *((suite in measured, f"figures of the suite {suite} must be present, got none") for suite in NEEDED),
     ]
     return [*(said for holds, said in rules if not holds), *control_faults(run)]

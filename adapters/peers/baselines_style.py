@@ -156,7 +156,7 @@ class BaselinesStyle(Adapter):
     name = "baselines-style"
     distribution = None
     usage = (
-        "as Baselines' deepq training loop: positional add, sample(batch, beta), update_priorities(idxes, priorities); "
+        "as in Baselines' deepq training: positional add, sample(batch, beta), update_priorities(idxes, priorities); "
         "written in this project from its behaviour"
     )
     contract = Contract(

@@ -28,7 +28,7 @@ class ChainerRL(ChainerRLStyle):
     distribution = "chainerrl"
     venv = legacy.VENV
     usage = (
-        "as its agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
+        "as in its agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
         "only its buffers' modules are imported, since the package needs Chainer"
     )
     contract = replace(

@@ -61,7 +61,7 @@ class Flashbax(Adapter):
         negative_priority=BadPriority.POISONS,
         infinite_priority=BadPriority.POISONS,
         source="README; docstrings of prioritised_trajectory_buffer.py (new items get the largest recorded priority) "
-        "and sum_tree.py (stratified; no negative values); NaN and infinite priorities: not documented, observed",
+        "and sum_tree.py (stratified; no negative values); NaN and infinite priorities: undocumented, only observed",
     )
 
     donates: ClassVar[bool] = True

@@ -161,7 +161,7 @@ class ExtraBuffersLZ4(InStableBaselines3):
 
     @classmethod
     def refusal(cls, learner: TrainingKind) -> str | None:
-        return None if learner.images else f"{cls.name} compresses images; other observations it would cut to 8 bits"
+        return None if learner.images else f"{cls.name} compresses images; it would cut other observations to 8 bits"
 
     @classmethod
     def algorithm(cls, learner: TrainingKind) -> tuple[type[Any], Mapping[str, Any]]:

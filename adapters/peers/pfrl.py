@@ -41,7 +41,7 @@ class Pfrl(Adapter):
     distribution = "pfrl"
     venv = "torch"
     usage = (
-        "append(state=...), sample(n), each key stacked by NumPy, update_errors(errors), as its DQN (pfrl.agents.dqn)"
+        "append(state=...), sample(n), keys stacked by NumPy, update_errors(errors), as in its DQN (pfrl.agents.dqn)"
     )
     contract = Contract(
         batch_add=no("a loop of single appends"),
@@ -66,7 +66,7 @@ class Pfrl(Adapter):
         infinite_priority=BadPriority.POISONS,
         seed=Seed.GLOBAL,
         source="docstrings of AbstractReplayBuffer (n unique transitions) and PrioritizedReplayBuffer "
-        "(normalize_by_max); the rest is not documented, observed",
+        "(normalize_by_max); the rest is undocumented, only observed",
         remarks={"weights": "optionally, the largest in the buffer"},
     )
 

@@ -26,7 +26,7 @@ CONTRACT = replace(
     compression=no("compresses each observation, and stores it twice"),
     framework="Stable-Baselines3, PyTorch, Gymnasium, LZ4",
     release=Release("0.5.0", datetime.date(2026, 5, 27)),
-    source="its README; the rest is not documented, observed",
+    source="its README; the rest is undocumented, only observed",
 )
 
 

@@ -32,7 +32,7 @@ class StableBaselines3(Adapter):
     distribution = "stable-baselines3"
     venv = "torch"
     usage = (
-        "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
+        "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample, as in its DQN and SAC"
     )
     contract = Contract(
         batch_add=no("one row of each parallel environment per call; here one environment, so a loop of single adds"),
@@ -47,7 +47,7 @@ class StableBaselines3(Adapter):
         release=Release("2.9.2", datetime.date(2026, 10, 26)),
         shape=Shape.SCALARS_HAVE_AN_AXIS,
         seed=Seed.GLOBAL,
-        source="docstring of set_random_seed (the different random generators); the rest is not documented, observed",
+        source="docstring of set_random_seed (the different random generators); the rest is only observed",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -53,7 +53,7 @@ class TFAgents(Adapter):
         batches_ahead=PARALLEL + PREFETCHED,
         seed=Seed.NONE,  # parallel calls race, so a seed does not always give the same rows
         source="docstrings of TFUniformReplayBuffer (new rows overwrite old ones; items sampled uniformly) and "
-        "tf.random.set_seed (the same sequence again); the rest is not documented, observed",
+        "tf.random.set_seed (the same sequence again); the rest is undocumented, only observed",
         remarks={"weights": "probabilities, all equal"},
     )
 

@@ -56,7 +56,7 @@ class Tianshou(Adapter):
         infinite_priority=BadPriority.POISONS,
         seed=Seed.GLOBAL,  # NumPy's; its random_seed is not documented and applies to uniform draws only
         source="docstrings of PrioritizedReplayBuffer (weight_norm) and ReplayBuffer (circular); "
-        "the rest is not documented, observed",
+        "the rest is undocumented, only observed",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -39,7 +39,7 @@ def read_array(body: memoryview, most_steps: int) -> np.ndarray | dict | None:
         machine.carry_out(opcode.name, argument)
     array = machine.result()
     if not isinstance(array, Array) or not array.holds_object:
-        raise ValueError("the pickle must be of an array with one object")
+        raise ValueError("the pickle must contain an array with one object")
     return array.value
 
 

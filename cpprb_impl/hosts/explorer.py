@@ -359,7 +359,7 @@ class RemoteExplorer:
         """Drop batches that a different server process may have stored, so that they are not sent again."""
         repeatable = [sent for sent in self._unanswered if sent.to in (None, process)]
         if doubtful := sum(sent.rows for sent in self._unanswered) - sum(sent.rows for sent in repeatable):
-            log.warning("%d rows may or may not be stored on %s", doubtful, self._host)
+            log.warning("it is unknown whether %d rows were stored on %s", doubtful, self._host)
             self._keep_only(repeatable)
             self.unconfirmed += doubtful
 

@@ -96,8 +96,8 @@ def own_address(host: str) -> str:
             return str(trial.getsockname()[0])
     except OSError:
         raise OSError(
-            "the Ray address of a node with data must be one of its machine's, so that the servers of its shard can "
-            f"listen, got {host}: pass a different one to ray start --node-ip-address"
+            "the Ray address of a node with data must be an address of its own machine, so that its shard's servers "
+            f"can listen, got {host}: pass a different one to ray start --node-ip-address"
         ) from None
 
 

@@ -155,7 +155,7 @@ def arrays(parts: Sequence, count: int, columns: Iterable[Column], *, packed: bo
     """
     columns = list(columns)
     if len(parts) != len(columns):
-        raise Malformed(f"a message of {len(columns)} arrays is expected, got {len(parts)}")
+        raise Malformed(f"a message must have {len(columns)} arrays, got {len(parts)}")
     found = {}
     for part, (name, dtype, shape) in zip(parts, columns, strict=True):
         kind, view = np.dtype(dtype), memoryview(part)

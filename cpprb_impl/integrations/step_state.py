@@ -33,7 +33,7 @@ class Parts(dict[str, Any]):
         """Copy arrays into the parts of the same names, or none of them if one does not fit."""
         given = dict(*others, **parts)
         if unknown := given.keys() - self.keys():
-            raise KeyError(f"{self._name} has the parts {', '.join(self)}, got {', '.join(unknown)}")
+            raise KeyError(f"{self._name} must only have the parts {', '.join(self)}, got {', '.join(unknown)}")
         fitting = {part: _fitting(f"{self._name}[{part!r}]", self[part], value) for part, value in given.items()}
         for part, value in fitting.items():
             self[part][...] = value

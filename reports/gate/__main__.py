@@ -26,7 +26,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _Parser(prog="python -m reports.gate", description="Judge whether head is slower than base.")
     parser.add_argument("run", type=Path, help="a gate run file")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 if a benchmark cannot be told")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if the gate can't tell for a benchmark")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the verdict as Markdown")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with every pair's change")
     options = parser.parse_args(arguments)

@@ -202,9 +202,8 @@ def lines(folder: Path = POWER) -> list[str]:
         "",
         *_table(HEADER, rows(folder)),
         "",
-        "How much the rules against noise gain, shown by pairs of equal builds in benchmarks of one process. The rows",
-        "for a quiet machine, one busy process and two busy processes were measured together, one pair of each row at",
-        "a time.",
+        "How much the rules against noise gain, in pairs of equal builds and benchmarks of one process. The rows for a",
+        "quiet machine, one busy process and two busy processes were measured together, one pair per row at a time.",
         "",
         *_table(NOISE_HEADER, noise_rows(folder)),
     ]

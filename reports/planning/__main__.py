@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("variables", nargs="*", metavar="NAME=VALUE")
     parser.add_argument("--record", type=Path, help=f"a run file; default: the committed one of the profile {PROFILE}")
-    parser.add_argument("--errors", action="store_true", help="print the costs and the errors of the model instead")
+    parser.add_argument("--errors", action="store_true", help="print the model's costs and errors instead")
     options = parser.parse_args(arguments)
     try:
         given = _given(options.variables)

@@ -31,7 +31,7 @@ CLAIMED = {"explorers": "3 to 4", "learner": "1.2 to 2"}
 _BASE = library_of(SHARED_REFERENCE)
 #: (what changes, the buffer with the change, the buffer without it, whether the claim may mean it)
 CLAIMS = (
-    ("the scope of the lock alone", SHARED_REFERENCE, f"{_BASE}[MP behind one lock]", True),
+    ("only the scope of the lock", SHARED_REFERENCE, f"{_BASE}[MP behind one lock]", True),
     ("the whole change: no manager, no pickling, and no lock around each call", SHARED_REFERENCE,
      f"{_BASE}[PER behind one lock]", True),
 )  # fmt: skip
@@ -134,7 +134,7 @@ def _ours(context: Context) -> list[tuple[str, str, str, bool]]:
     return [
         ("our storage: no lock instead of one around each call", none, buffer, False),
         ("our storage: no lock instead of one around the critical section", none, critical, False),
-        ("our storage: the scope of the lock alone", critical, buffer, False),
+        ("our storage: only the scope of the lock", critical, buffer, False),
         ("our buffer without a lock instead of the reference", none, SHARED_REFERENCE, False),
     ]
 

@@ -50,7 +50,7 @@ class ThreadTimes(NamedTuple):
         try:
             running, waiting, _ = Path(f"/proc/{process}/schedstat").read_text().split()
         except OSError as error:  # raised here, so that the harness is blamed and not the peer
-            raise RuntimeError(f"how long a process was blocked is not known: {error}") from error
+            raise RuntimeError(f"it is unknown how long a process was blocked: {error}") from error
         return cls(int(running) / 1e9, int(waiting) / 1e9, time.perf_counter())
 
 

@@ -76,7 +76,7 @@ class Counter(Stopwatch):
         return 0.0
 
     def rounds(self, seconds: float, fewest: int) -> int:
-        raise NotMeasured("how many calls it makes depends on the clock")
+        raise NotMeasured("the number of calls it makes depends on the clock")
 
 
 def make_calls(peer: str, jobs: Sequence[ThroughputJob], calls: int, under: str) -> Iterator[Result]:

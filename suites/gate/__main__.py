@@ -67,7 +67,7 @@ def measure(args: argparse.Namespace) -> int:
 
 def project_at(folder: Path, adapter: Path | None) -> Path:
     if not adapter:
-        raise HarnessError("--project needs --adapter: the file by which its buffer is used")
+        raise HarnessError("--project needs --adapter: the file that shows how to use its buffer")
     top = folder.resolve()
     if not (top / ".git").exists():
         raise HarnessError(f"{folder} is not the top folder of a git checkout")
@@ -87,9 +87,9 @@ def make_parser() -> Parser:
     parser.add_argument(
         "--head", default=sources.WORKING_TREE, metavar="REV", help="default: the working tree as it is"
     )
-    parser.add_argument("--minutes", type=minutes, default=10.0, help="at most; builds not counted (default: 10)")
+    parser.add_argument("--minutes", type=minutes, default=10.0, help="at most, without the builds (default: 10)")
     parser.add_argument(
-        "--only", default="", metavar="BENCHMARK", help="measure this one only, as the verdict's table names it"
+        "--only", default="", metavar="BENCHMARK", help="measure only this benchmark, named as in the verdict's table"
     )
     about = "another project's adapter: a Python file (docs/gate-elsewhere.md)"
     parser.add_argument("--adapter", type=Path, metavar="FILE", help=about)

@@ -41,7 +41,7 @@ def measure(folder: Path, wanted: int, every: int, pairs: int) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     missing = [(name, commit) for name, commit in commits(every) if not (folder / name).exists()]
     if not missing:
-        print("every commit that changed what is built has its record")
+        print("every commit that changed the package has a record")
     troubles = []
     with only_one(), Interrupt() as interrupt, tempfile.TemporaryDirectory() as unfinished:
         for name, commit in missing[: wanted + SPARE]:

@@ -92,7 +92,7 @@ class Pair:
         for pair in zip(*self.sides.values(), strict=True):
             _leave_out(pair)
         if _progress(wanted) == before:
-            raise HarnessError(f"{self.name}: nothing was measured: {endings.said or 'no process said why'}")
+            raise HarnessError(f"{self.name}: nothing was measured: {endings.said or 'no process reported why'}")
         return True
 
     def command(self, side: Side, records: Sequence[Record], block: int, cells: Path) -> list[str]:

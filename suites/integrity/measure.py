@@ -121,8 +121,8 @@ def rounds(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
         finally:
             explorers.shared.barrier.abort()
     return {
-        "lost": Finding.among(lost, added, "rows added were not stored, although nothing had overwritten them"),
-        "duplicated": Finding.among(duplicated, added, "rows added were stored more than once"),
+        "lost": Finding.among(lost, added, "added rows were not stored, although nothing had overwritten them"),
+        "duplicated": Finding.among(duplicated, added, "added rows were stored more than once"),
     }
 
 

@@ -35,7 +35,7 @@ class NoHosts(Exception):  # noqa: N818 (a state rather than an error)
 def why_not() -> str | None:
     """Return why hosts cannot be made here, or None."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
-        return "hosts are Linux namespaces, which only root can make"
+        return "hosts are Linux namespaces, which only root can create"
     missing = [name for name in NEEDED if shutil.which(name) is None]
     return f"hosts need {', '.join(missing)} (Debian: iproute2 and util-linux)" if missing else None
 
@@ -61,7 +61,7 @@ class Lan:
             limited = ["--rate", rate] if rate else []
             self._do("up", str(count), *limited, *(word for each in in_tmp for word in ("--show", each)))
         except subprocess.CalledProcessError as error:
-            raise NoHosts(f"hosts could not be made: {error.stderr.strip()}") from error
+            raise NoHosts(f"hosts could not be created: {error.stderr.strip()}") from error
 
     def _do(self, *arguments: str) -> str:
         done = subprocess.run([SCRIPT, *arguments], env=self._env, capture_output=True, text=True, check=True)

@@ -102,7 +102,7 @@ def bytes_per_row(task: TrainingTask, arm: type[TrainingArm], seed: int) -> floa
             add(buffer, row)
         used[capacity] = in_use()
         if buffer.size() != capacity:
-            raise PeerTrouble(f"a full buffer of {capacity} rows says that it has {buffer.size()}")
+            raise PeerTrouble(f"a full buffer of {capacity} rows reports a size of {buffer.size()}")
         del buffer
     env.close()
     if used[task.stored] <= used[small]:

@@ -68,9 +68,9 @@ def add_seconds(parser: argparse.ArgumentParser, default: float = 1.0) -> None:
 def add_turns(parser: argparse.ArgumentParser) -> None:
     """Add the options of a suite whose figures can be timed in turns with another process, which the gate does."""
     parser.add_argument(
-        "--turns", type=int, metavar="FD", help="take turns with the process at this socket's other end"
+        "--turns", type=int, metavar="FD", help="take turns with the process at the other end of this socket"
     )
-    parser.add_argument("--begins", action="store_true", help="with --turns: have the first turn")
+    parser.add_argument("--begins", action="store_true", help="with --turns: take the first turn")
 
 
 def stopwatch(args: argparse.Namespace) -> Stopwatch:

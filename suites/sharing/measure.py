@@ -148,7 +148,7 @@ ALONE = {"step": _step, "alone": _alone}
 def options(parser: argparse.ArgumentParser) -> None:
     entry.add_jobs(parser, SharingJob)
     entry.add_seconds(parser, 0.5)
-    most = "time per job whose learner has made fewer than 1,000 calls; default: %(default)s"
+    most = "limit of the time per job until its learner has made 1,000 calls; default: %(default)s"
     parser.add_argument("--most-seconds", type=float, default=2.0, help=most)
     entry.add_turns(parser)
 

@@ -77,7 +77,7 @@ def test_servers_listen_at_the_address_of_their_host_only(keys):
 
 
 def test_an_address_of_another_machine_is_refused_with_what_to_do(keys):
-    with pytest.raises(OSError, match=r"one of its machine's, .* got 192\.0\.2\.77: .* --node-ip-address"):
+    with pytest.raises(OSError, match=r"an address of its own machine, .* got 192\.0\.2\.77: .* --node-ip-address"):
         Shard("of-another-machine", 0, "192.0.2.77", "node", layout_of(10), keys)
     assert not [*Path("/dev/shm").glob("*of-another-machine*")]
 

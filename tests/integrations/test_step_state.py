@@ -427,7 +427,7 @@ def test_parts_of_observations_are_assigned_to_the_ring():
     batch = buffer.sample(5)
     assert (batch.observations["a"] == 2).all() and (batch.observations["b"] == 4).all()
     assert (batch.next_observations["b"] == 3).all()
-    with pytest.raises(KeyError, match="observations has the parts a, b, got c"):
+    with pytest.raises(KeyError, match="observations must only have the parts a, b, got c"):
         buffer.observations["c"] = 1
     with pytest.raises(ValueError, match="observations must be a dict of a, b, got a"):
         buffer.observations = {"a": buffer.observations["a"]}

@@ -246,7 +246,7 @@ def test_bad_input_is_refused(late, device):
         TensorSampler(ReplayBuffer(10, FIELDS), device).sample(1)
     objects = ReplayBuffer(10, {"x": {"dtype": object}})
     objects.add(x="a")
-    with pytest.raises(TypeError, match="x has Python objects, of which there are no tensors"):
+    with pytest.raises(TypeError, match="x has Python objects, which tensors cannot hold"):
         TensorSampler(objects, device).sample(1)
 
 

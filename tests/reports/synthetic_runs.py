@@ -209,7 +209,7 @@ def add_sharing(run: Run, explorers: tuple[int, ...] = (1, 4), blocks: int = 3) 
 FOUND = {
     "cpprb_impl[lock=buffer]": {},
     "cpprb[MP]": {"torn": "12 of 480,000 rows read were torn", "killed": "the learner blocked for ever"},
-    "reverb": {"lost": "3 of 480,000 rows added were not stored"},
+    "reverb": {"lost": "3 of 480,000 added rows were not stored"},
     "rllib": None,
 }
 

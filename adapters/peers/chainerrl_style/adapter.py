@@ -30,7 +30,7 @@ class ChainerRLStyle(Adapter):
     name = "chainerrl-style"
     distribution = None
     usage = (
-        "as ChainerRL's agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
+        "as in ChainerRL's agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
         "written in this project from its behaviour"
     )
     contract = Contract(
@@ -51,7 +51,7 @@ class ChainerRLStyle(Adapter):
         references=References.KEPT,
         batch_over_stored=BatchOverStored.REFUSED,
         infinite_priority=BadPriority.POISONS,
-        source="ChainerRL's docstrings (n unique transitions; normalize_by_max); the rest is not documented, observed",
+        source="ChainerRL's docstrings (n unique transitions; normalize_by_max); the rest is only observed",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -68,7 +68,7 @@ class Reverb(Adapter):
         infinite_priority=BadPriority.POISONS,
         seed=Seed.NONE,
         source="README (probabilities; Prioritized); docstrings of Table (max_size, remover), mutate_priorities "
-        "(unknown keys are ignored) and Client.sample (waits); the rest is not documented, observed",
+        "(unknown keys are ignored) and Client.sample (waits); the rest is undocumented, only observed",
         remarks={"copies_on_add": "sent to the server"},
     )
 

@@ -61,7 +61,7 @@ class RLlib(Adapter):
         infinite_priority=BadPriority.POISONS,
         seed=Seed.GLOBAL,
         source="docstrings of ReplayBuffer (FIFO; rows may be repeated) and PrioritizedReplayBuffer, which documents "
-        "an alpha of 0 and refuses it; the rest is not documented, observed",
+        "an alpha of 0 and refuses it; the rest is undocumented, only observed",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -50,7 +50,7 @@ class RLlibEpisodes(Adapter):
         infinite_priority=BadPriority.POISONS,
         seed=Seed.NONE,
         source="docstrings of both buffers (a new step has the largest priority, within 0 to 1); bad priorities and "
-        "seeds: not documented, observed",
+        "seeds: undocumented, only observed",
         remarks={"copies_on_add": "a deep copy"},
     )
 

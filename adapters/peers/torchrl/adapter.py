@@ -46,7 +46,7 @@ CONTRACT = Contract(
     negative_priority=BadPriority.POISONS,
     infinite_priority=BadPriority.RULES_EVERY_DRAW,
     source="docstring of PrioritizedSampler (proportional draws; weights relative to the smallest priority, in its "
-    "example; new rows get the largest priority so far); bad priorities, seeds and copies: not documented, observed",
+    "example; new rows get the largest priority so far); bad priorities, seeds and copies: undocumented, only observed",
     remarks={"duplicates": "optionally without, if uniform"},
 )
 

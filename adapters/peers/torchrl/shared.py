@@ -32,7 +32,7 @@ class TorchRLShared(TorchRL):
     )
     contract = replace(
         CONTRACT,
-        priorities=yes("set by the learner, after the add only"),
+        priorities=yes("set by the learner, only after the add"),
         processes=Stated(Processes.ONE_LEARNER, "shared memory, one lock around every call"),
         given_priority=GivenPriority.NOT_POSSIBLE,
     )
