@@ -1,4 +1,4 @@
-"""Several hosts made of this machine, to run what needs more than one machine without a second one.
+"""Several hosts emulated on this machine, to run what needs more than one machine without a second one.
 
     with Lan(3) as lan:
         lan.start(2, ["python", "-m", "http.server"])

@@ -1,4 +1,4 @@
-"""A training run over hosts made of this machine, for trying several hosts without having them."""
+"""A training run on hosts emulated on this machine, to try several hosts without having them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace, settings: TrainingSettings) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     try:
         with Lan(args.hosts, shown=folders) as lan:
-            print(f"starting Ray on {args.hosts} host{'s' * (args.hosts > 1)} made of this machine", flush=True)
+            print(f"starting Ray on {args.hosts} host{'s' * (args.hosts > 1)} emulated on this machine", flush=True)
             ray_cluster.start(lan, cpus=settings.explorers)
             address = f"{lan.address(1)}:{RAY_PORT}"
             command = [sys.executable, "-m", "suites.apex_dqn.train", *options.arguments_for(args, settings, address)]
