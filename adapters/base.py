@@ -2,7 +2,7 @@
 
 An adapter does exactly what a careful user of the library would do to store transitions and to get a batch of columns
 back. If the library returns rows, stacking them is part of its cost. The library is imported by the constructor, not by
-the module, so that the name and contract of a peer are available even if its library cannot be imported.
+the module, so that a peer's name and contract are available even if its library cannot be imported.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Unavailable(Exception):  # noqa: N818 (a state rather than an error)
 
 
 class WrongAnswer(AssertionError):  # noqa: N818 (its name is the verdict)
-    """A peer returned something that was not stored, or drew rows wrongly. It is then not timed.
+    """A peer returned something that was not stored, or drew rows with wrong probabilities. It is then not timed.
 
     The message names the field (or "weights", "indexes", "priorities") and the error.
     """
@@ -143,8 +143,8 @@ class Adapter(Peer):
     @abstractmethod
     def __init__(self, spec: Spec) -> None: ...
 
-    # Adding rows, in the forms in which a training loop may have them. The adapter contains the loops, in the library's
-    # own idiom, so that no call of the harness is timed between two adds.
+    # Adding rows, in the forms in which a training loop may provide them. The adapter contains the loops, in the
+    # library's own idiom, so that no call of the harness is timed between two adds.
 
     @abstractmethod
     def add(self, steps: Sequence[Step]) -> None:

@@ -89,7 +89,7 @@ class NewRowPriority(Behaviour):
 
     LARGEST = "the largest"  # of all priorities so far
     LARGEST_UPDATE = "the largest update"  # of the priorities set by updates so far
-    FIXED = "a fixed one", HAZARD  # 1, whatever the other rows have
+    FIXED = "a fixed one", HAZARD  # 1, whatever the priorities of other rows
     LARGEST_ROUNDED_DOWN = "the largest, rounded down", HAZARD
     OTHER = "another", FAULT
 
@@ -131,7 +131,7 @@ class StaleUpdate(Behaviour):
 
 
 class ReturnedBatch(Behaviour):
-    """What memory a batch shares with the buffer."""
+    """The memory that a batch shares with the buffer."""
 
     COPIES = "copies"
     WEIGHTS_AND_INDEXES_REUSED = "next sample changes weights and indexes", HAZARD

@@ -1,4 +1,4 @@
-"""Correctness checks that run before any timing: what every peer must get right, whatever its speed.
+"""Correctness checks that run before any timing, and that every peer must pass, whatever its speed.
 
 `AddedRows` knows the rows that were added, and checks that a batch contains only such rows, byte for byte and with the
 fields of a row kept together. The `check_*` functions drive an adapter and raise `WrongAnswer`.
@@ -263,8 +263,8 @@ def _groups(expected: Array, least: float) -> Array:
 
 
 def _check_update(adapter: Adapter, spec: Spec, known: AddedRows, rows: int) -> None:
-    """Raise the priority of every eighth row, and lower the others as they are drawn: in the end, nearly all draws must
-    return raised rows."""
+    """Raise the priority of every eighth row, and lower those of other rows when they are drawn: in the end, nearly all
+    draws must return raised rows."""
     batch_size = 4  # fewer than the raised rows, so that drawing without replacement can pass
     raised = np.arange(rows) % 8 == 3
     share: list[float] = []

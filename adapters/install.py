@@ -1,6 +1,7 @@
 """Install the venvs of peers; make calls it.
 
-python -m adapters.install NAME ...      # these venvs, or those of these peers; without names: of all default peers
+python -m adapters.install NAME ...      # these venvs, or those of these peers; without names, those of all default
+peers
 """
 
 from __future__ import annotations

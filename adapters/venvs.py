@@ -25,7 +25,7 @@ from typing import IO
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT = CHECKOUT / ".peers"
 PINS = CHECKOUT / "adapters" / "pins"
-PYTORCH = "torch"  # the venv for training runs, whichever buffer they use
+PYTORCH = "torch"  # the venv for training runs, whatever buffer they use
 LONGEST_REASON = 300  # characters of pip's messages that a reason quotes
 
 

@@ -1,1 +1,1 @@
-"""Tables, plots, pages and the gate's verdict, made from run files alone."""
+"""Tables, plots, pages and the gate's verdict, generated from run files alone."""

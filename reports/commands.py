@@ -1,4 +1,4 @@
-"""The commands that repeat a run, or a part of it."""
+"""The commands that repeat a run or a part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page of a run, in Markdown and in HTML. Templates show plain values: they compute nothing and hold no numbers."""
+"""The page of a run, in Markdown and in HTML. Templates only show plain values: they compute nothing and contain no
+numbers."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def page_of(run: Run) -> Page:
         },
     )
     files = {picture.file: picture.png for part, _ in parts for picture in part.pictures}
-    in_order = sorted(parts, key=lambda each: bool(each[0].html))  # one table in HTML is many in Markdown
+    in_order = sorted(parts, key=lambda each: bool(each[0].html))  # one HTML table replaces many in Markdown
     return Page("\n".join([head, answer, *(text for _, text in in_order)]), html, files | drawn)
 
 
@@ -73,7 +74,7 @@ def _embedded(html: Markup, pictures: Mapping[str, bytes]) -> Markup:
 
 
 def _values(context: Context) -> dict[str, Any]:
-    """Return what the head and the answer show."""
+    """Return the values that the head and the answer show."""
     run = context.run
     return {
         "run": run,
@@ -105,7 +106,7 @@ def _budget_line(context: Context) -> str:
 
 
 def _variants(context: Context) -> list[tuple[str, str]]:
-    """Return the names in square brackets that have a figure, and how each of these peers is used."""
+    """Return the peers with square brackets in their names that have a figure, and how each of them is used."""
     shown = {peer for job in context.measured for peer in job.shown}
     return [(peer.name, peer.usage) for peer in context.run.peers if "[" in peer.name and peer.name in shown]
 

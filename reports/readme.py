@@ -33,14 +33,14 @@ STEM = "answer"
 PROFILES = ("paired_training", "solve_time", "apex", "quick", "full", "survey", "sweep", "hosts")
 #: profile -> profiles whose records are merged into its record, since they answer parts of the same question
 PARTS_OF = {"paired_training": ("paired_speed",)}
-#: Profiles whose records show what prioritized replay changes in training.
+#: Profiles whose records show the effect of prioritized replay on training.
 PRIORITIZED = ("paired_sparse", "paired_prioritized")
 said = partial(worded, "figures.j2")
 
 
 @dataclass
 class Reference:
-    """A committed record, or several of the same machine that are read as one."""
+    """A committed record, or several records of the same machine that are read as one."""
 
     paths: list[Path]
     run: Run
@@ -86,7 +86,7 @@ def _machine(run: Run) -> tuple[object, object]:
 
 
 def references(folder: Path = REFERENCE) -> dict[str, Reference]:
-    """The newest committed run of each profile."""
+    """Return the newest committed run of each profile."""
     found: dict[str, Reference] = {}
     for path in sorted(folder.glob("*.json")):
         run = load(path)
@@ -104,7 +104,8 @@ def _in_order(found: Mapping[str, Reference]) -> list[Reference]:
 
 
 def pictured(found: Mapping[str, Reference]) -> Reference | None:
-    """Return the record whose heat map has the most tables, and of these the one with the most buffers."""
+    """Return the record whose heat map has the most tables; among several such records, the one with the most
+    buffers."""
 
     def size(each: Reference) -> tuple[int, int]:
         return len(each.heat.tables), sum(len(table.rows) for table in each.heat.tables)

@@ -1,4 +1,4 @@
-"""Fills in the templates. A page is written once, in Markdown; its HTML is made from that."""
+"""Fills in the templates. A page is written once, in Markdown; its HTML is generated from that."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ FOLDERS = [
     Path(__file__).resolve().parent / name
     for name in ("templates", "answer", "sections", "gate", "site", "advice", "planning")
 ]
-#: What Markdown would take for markup. An underscore inside a word is not, nor is a bracket that begins no link.
+#: Characters that Markdown would interpret as markup. An underscore inside a word is not markup, nor is a bracket that
+#: does not begin a link.
 MARKUP = re.compile(r"[*|`\\]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=\()|!(?=\[)")
-#: What it would take for markup at the start of a line: a heading, or an item of a list.
+#: Text that Markdown would interpret as markup at the start of a line: a heading, or an item of a list.
 START = re.compile(r"^(\s*\d*)([#+.-])(?=\s)")
 NUMBER = re.compile(r"(~|&gt;|[+-])*\d")
 EXTENSIONS = ("tables", "sane_lists", "md_in_html")
@@ -40,12 +41,12 @@ def render(template: str, page: Mapping[str, Any]) -> str:
 
 
 def worded(template: str, sentence: str, **values: Any) -> str:
-    """Fill in one sentence, a macro of a template of plain text."""
+    """Fill in one sentence, which is a macro in a template of plain text."""
     return str(getattr(_environment(template).get_template(template).module, sentence)(**values)).strip()
 
 
 def to_html(text: str, pictures: Mapping[str, Markup]) -> Markup:
-    """Return Markdown as HTML. `pictures` maps the files that it shows to what is shown instead."""
+    """Return Markdown as HTML. `pictures` maps the files of its pictures to the HTML that replaces them."""
     html = markdown.markdown(text, extensions=EXTENSIONS)
     html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
     return Markup(PICTURES.sub(partial(_figures, pictures), html))
@@ -110,7 +111,7 @@ def code(text: object) -> Markup:
 
 
 def code_in_cell(text: object) -> Markup:
-    """Return a text as code, in a table cell. As HTML, because programs differ in what they take "|" for in code."""
+    """Return a text as code for a table cell, in HTML, because programs differ in how they interpret "|" in code."""
     return Markup(f"<code>{escaped(text)}</code>".replace(r"\|", "&#124;"))
 
 
@@ -128,7 +129,7 @@ def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> Markup
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
-    """Whether most cells are numbers; the others say why there is no number."""
+    """Whether most cells are numbers; the other cells say why there is no number."""
     return 2 * sum(bool(NUMBER.match(cell)) for cell in cells) > sum(cell != NOTHING for cell in cells)
 
 

@@ -1,4 +1,5 @@
-"""Training runs: which reached their target and, inside another library's learner, which have identical results."""
+"""Training runs: which of them reached their target and, inside another library's learner, which have identical
+results."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from results.jobs import Job
 from results.statistics import speed_up
 
 SCORE, WEIGHTS, SOLVED, RELATIVE_SPEED = "score", "weights", "solved", "relative_speed"
-#: suite -> what a training run needs to reach its target
+#: suite -> the cost of reaching the target
 NEEDED: Mapping[str, Sequence[str]] = {
     "solve_time": ("seconds", "transitions", "steps"),
     "paired_training": ("needed",),
@@ -31,7 +32,7 @@ class ComparedTask:
     scores: Mapping[int, Job]  # by step of the environment, or by second
     reference: str | None  # the buffer to which others are compared
     steps: int = 0  # of a training run; 0: until the target is reached
-    episodes: int = 0  # whose mean return is a score; 0: all that end within a second
+    episodes: int = 0  # whose mean return is a score; 0: all episodes that end within a second
 
     @cached_property
     def solved(self) -> dict[str, dict[int, bool]]:
@@ -55,8 +56,8 @@ class ComparedTask:
         return replace(job, cells=cells)
 
     def ratio(self, name: str, peer: str) -> Ratio | None:
-        """Return the ratio to the reference. What a training run needs is compared over the seeds with which both
-        reached the target; a lower bound if the reference never did."""
+        """Return the ratio to the reference. The cost of reaching the target is compared over the seeds with which both
+        reached it; the ratio is a lower bound if the reference never did."""
         job, against = self.jobs[name], self.jobs[name].shown.get(self.reference or "")
         if peer == self.reference or against is None:
             return None
@@ -72,12 +73,12 @@ class ComparedTask:
 
     @property
     def final(self) -> Job | None:
-        """The scores at the end."""
+        """The last scores."""
         return self.scores[max(self.scores)] if self.scores else None
 
     @cached_property
     def twins(self) -> dict[str, list[int]]:
-        """Peers that draw the reference's rows -> the seeds with which their results differ from the reference's."""
+        """Peer that draws the reference's rows -> the seeds with which its results differ from the reference's."""
         job = self.jobs.get(WEIGHTS)
         if job is None or self.reference not in job.shown:
             return {}

@@ -1,5 +1,5 @@
-"""README's table of programs: what each gains with our buffer. A person words it (`advice/use_cases.md.j2`); here are
-its numbers, from the committed records."""
+"""README's table of programs and what each gains with our buffer. The table's words are written by hand in
+`advice/use_cases.md.j2`; this module computes its numbers from the committed records."""
 
 from __future__ import annotations
 

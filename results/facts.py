@@ -1,4 +1,4 @@
-"""The facts about a peer that plan and report need as typed values, besides the sentences of its features."""
+"""Facts about a peer that the plan and the report need as typed values, in addition to its features' sentences."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def figures(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(samples: pd.DataFrame, reference: str | Mapping[str, str] = REFERENCES) -> pd.DataFrame:
-    """Return one row per cell: how many times as fast as its job's reference, by the rules of `figures`.
+    """Return one row per cell: how many times as fast the peer is as its job's reference, by the rules of `figures`.
 
     Ratios are taken within a block, so that a slow minute of the machine affects both. Above 1 is faster than the
     reference, whether a lower or a higher value is better. `reference` is one peer, or a peer per suite; jobs without

@@ -232,7 +232,7 @@ class Run:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it ended, and was not interrupted."""
+        """Whether the run ended and was not interrupted."""
         return self.finished is not None and not self.interrupted
 
     def missing(self) -> list[str]:

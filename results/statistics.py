@@ -63,7 +63,7 @@ def _at_most(count: int, launches: int) -> float:
 
 
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:
-    """Block -> how many times as fast as the reference, for blocks with both. Above 1 is faster, whatever `better` is.
+    """Map each block with both values to the speed-up: above 1 is faster than the reference, whatever `better` is.
 
     Blocks in which either value is not above 0 are omitted.
     """
@@ -81,7 +81,7 @@ def speed_up(record: Record, reference: Record) -> Figure | None:
 
 
 def p_equal(mine: Sequence[float], others: Sequence[float]) -> float:
-    """The two-sided p-value of "both come from one distribution", by permuting the difference of their means.
+    """Return the two-sided p-value of "both come from one distribution", by permuting the difference of means.
 
     The test is exact even for the few seeds of training runs, whatever the distribution of their returns: with five of
     each, it counts all 252 ways of dividing them. The smallest p-value is then 2 in 252.
@@ -104,7 +104,7 @@ def least_p(mine: int, others: int) -> float:
 
 
 def detectable(mine: Sequence[float], others: Sequence[float], power: float = 0.8) -> float:
-    """Return the difference of means that a test at 5% would find with this power, given the spread of these values.
+    """Return the difference of means that a test at 5% would find with this power, given these values' spread.
 
     Computed for Student's t-test, which the permutation test of the means resembles.
     """

@@ -1,4 +1,4 @@
-"""Validation of run files: the schema, and what a schema cannot express, such as duplicates and references."""
+"""Validation of run files: the schema, and rules beyond a schema, such as those about duplicates and references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ SCHEMA = json.loads(Path(__file__).with_name("schema.json").read_text(encoding="
 class BadRecord(ValueError):  # noqa: N818 (says what the record is)
     """A run file, or a run about to be saved, violates the format.
 
-    The message names the file, the record (its number from 0, its peer and benchmark) and the field, and what is wrong.
+    The message names the file, the record (its number from 0, its peer and benchmark) and the field, and states the
+    error.
     """
 
 

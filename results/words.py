@@ -1,4 +1,4 @@
-"""Words that depend on a number."""
+"""Words whose form depends on a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The heat map: peers by jobs, how many times as fast as the reference peer, for one process and for many."""
+"""The heat map of peers by jobs: how many times as fast as the reference peer each one is, with one process and with
+many."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ LARGE_ROWS = (
     ("add", {"batch": MOST}, "add {batch}"),
     ("prioritized", {"batch": MOST}, "cycle {batch}"),
 )
-#: The number of columns that fit; further ones appear only in the tables below.
+#: The number of columns that fit; further columns appear only in the tables below.
 MOST_SMALL, MOST_LARGE = 8, 6
 APEX = (("explorers", {}, "adds"), ("learner", {}, "learner, no work"))
 WORKING = (
@@ -103,7 +104,7 @@ class HeatTable:
 @dataclass(frozen=True)
 class HeatMap:
     tables: Sequence[HeatTable]
-    alone: Sequence[tuple[str, str]] = ()  # (title, peer) of tables with one peer, which compare nothing
+    alone: Sequence[tuple[str, str]] = ()  # (title, peer) of tables with a single peer, in which nothing is compared
     checks: Sequence[Check] = ()
     unchecked: Sequence[tuple[str, str]] = ()  # signs whose absence means nothing, because peers were not checked
 
@@ -128,7 +129,7 @@ class HeatMap:
 
 
 def heat_map(context: Context, with_variants: bool = True) -> HeatMap:
-    """Return both tables. Without variants, that of one process has one row per library."""
+    """Return both tables. Without variants, the table of one process has one row per library."""
     one_process = [column for part in columns_of_one_process(context) for column in part]
     shared = shared_columns(context.jobs).all
     tables = [
@@ -144,13 +145,13 @@ def heat_map(context: Context, with_variants: bool = True) -> HeatMap:
 
 
 def _reference(context: Context, *suites: SuitePresentation) -> str:
-    """The reference of the first of these suites that has one."""
+    """Return the reference of the first of these suites that has one."""
     found = (context.reference(suite) for suite in suites)
     return next(filter(None, found), suites[0].reference)
 
 
 def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[HeatColumn]]:
-    """Return the columns for small rows and for large rows, each on the workload with the most jobs of its kind."""
+    """Return the columns for small rows and for large rows, each for the workload of that kind with the most jobs."""
     speeds = [job for job in context.jobs if job.suite == "throughput"]
     found = []
     kinds = ((SMALL_ROWS, MOST_SMALL), (LARGE_ROWS, MOST_LARGE))
@@ -162,7 +163,7 @@ def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[Hea
 
 
 def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[RecordedWorkload | None, RecordedWorkload | None]:
-    """Return the workload of small rows and that of large rows on which the most jobs were measured."""
+    """Return the two workloads, one with small rows and one with large rows, for which the most jobs were measured."""
     counts = {each.name: sum(job.workload == each.name for job in jobs) for each in run.workloads}
     measured = [workload for workload in run.workloads if counts[workload.name]]
     kinds = ([w for w in measured if w.row_bytes < LARGE_ROW], [w for w in measured if w.row_bytes >= LARGE_ROW])
@@ -180,7 +181,7 @@ class SharedColumns:
 
     @property
     def all(self) -> list[HeatColumn]:
-        """The columns of the heat map, with those of explorers once."""
+        """All columns of the heat map; those of explorers appear once."""
         plain = [each for each in self.in_apex if not self.working or each.job.benchmark != "explorers"]
         return [*self.working, *plain, *self.in_loops]
 
@@ -202,7 +203,7 @@ def _largest_fleet(jobs: Sequence[Job]) -> int:
 def _columns_of_a_fleet(
     jobs: Iterable[Job], wanted: Wanted, title: str, fleet_of: Callable[[Sequence[Job]], int]
 ) -> list[HeatColumn]:
-    """Return the wanted columns on the workload with the most jobs, for one number of explorers."""
+    """Return the wanted columns for the workload with the most jobs and one number of explorers."""
     mine = [job for job in jobs if job.benchmark in {each[0] for each in wanted}]
     workload = max((job.workload for job in mine), key=[job.workload for job in mine].count, default="")
     mine = [job for job in mine if job.workload == workload]
@@ -211,8 +212,8 @@ def _columns_of_a_fleet(
 
 
 def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn]:
-    """The wanted columns that exist, in the order of `wanted`. One batch that is both the smallest and the largest has
-    one column."""
+    """Return the wanted columns that exist, in the order of `wanted`. A batch that is both the smallest and the largest
+    has only one column."""
     columns: list[HeatColumn] = []
     for benchmark, required, label in wanted:
         mine = [job for job in jobs if job.benchmark == benchmark]

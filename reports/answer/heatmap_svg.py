@@ -16,7 +16,7 @@ FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-
 
 
 def pictures(heat: HeatMap) -> dict[str, str]:
-    """Theme -> SVG; empty for a heat map without tables."""
+    """Map each theme to its SVG; return an empty mapping for a heat map without tables."""
     return {theme: picture(heat, theme) for theme in PAGES} if heat.tables else {}
 
 
@@ -46,7 +46,7 @@ def picture(heat: HeatMap, theme: str) -> str:
 
 
 def _table(table: HeatTable, theme: str, left: float, top: float) -> tuple[list[str], float]:
-    """The SVG elements of a table, and the y coordinate below it."""
+    """Return the SVG elements of a table, and the y coordinate below it."""
     heading = f"{table.title}: times as fast as {table.reference}"
     parts = [_text(MARGIN, top + 14, heading, "b")]
     top += 22

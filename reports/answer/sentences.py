@@ -1,4 +1,4 @@
-"""One sentence for each kind of reader, from the records alone: the best peer, by how much, and where it loses."""
+"""One sentence for each kind of reader, from the records alone: which peer is best, by how much, and where it loses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sentence:
 
 
 def sentences(context: Context) -> list[Sentence]:
-    """The sentences for which the run has records."""
+    """Return the sentences for which the run has records."""
     speeds = [job for job in context.jobs if job.suite == "throughput"]
     small, large = typical_workloads(context.run, speeds)
     checked = [text for check in _checks(context) if (text := _checked(context.run, check))]
@@ -48,7 +48,7 @@ def sentences(context: Context) -> list[Sentence]:
 
 
 def _compared(run: Run) -> str:
-    """Name the libraries of a run of the default peers, and how to compare more; "" for other runs."""
+    """Name the libraries of a run of the default peers, and say how to compare more; return "" for other runs."""
     if run.profile != DEFAULT or peers_option(run.command):
         return ""
     return said("compared", libraries=list(dict.fromkeys(library_of(peer.name) for peer in run.peers)))
@@ -61,7 +61,8 @@ def _checks(context: Context) -> list[Check]:
 
 
 def _one_process(context: Context, jobs: Sequence[Job], workload: RecordedWorkload | None) -> str:
-    """Name the peer that is fastest at the most jobs with a rival, as certainly as the table of these jobs does."""
+    """Name the peer that is fastest at the most jobs with a rival, with the same certainty as the table of these
+    jobs."""
     mine = [job for job in jobs if workload and job.workload == workload.name and job.measured]
     run, reference = context.run, context.reference(SUITES["throughput"])
     # If the fastest peer keeps references, use the table's second row, which compares the peers that copy.
@@ -97,7 +98,7 @@ def _is_contested(job: Job) -> bool:
 
 
 def _keeping(leader: str, answers: Sequence[Answer]) -> str:
-    """Return how many times as fast the buffers that keep references are, at the jobs where they are the fastest."""
+    """Return how many times as fast the buffers that keep references are, at the jobs at which they are fastest."""
     ratios = [ratio_of(each.job.measured[str(each.winner)], each.job.measured.get(leader)) for each in answers]
     known = [ratio for ratio in ratios if ratio]
     if not known:
@@ -117,7 +118,7 @@ def _standing(leader: str, compared: Sequence[Answer], reference: str | None) ->
     clear, sure = [each for each in ahead if each.clear], [each for each in ahead if each.clear or each.likely]
     close = [each for each in compared if _is_close_to(leader, each)]
     unsure = [each for each in ahead if each not in sure and each not in close]
-    is_next = all(each.runner_up == reference for each in sure)  # its ratios would appear twice
+    is_next = all(each.runner_up == reference for each in sure)  # otherwise its ratios would appear twice
     parts, span = [], "" if sure and is_next else _span([each.job for each in compared], leader, reference)
     if sure:
         counts = {"clear": len(clear), "sure": len(sure), "jobs": _jobs(compared)}
@@ -136,7 +137,7 @@ def _standing(leader: str, compared: Sequence[Answer], reference: str | None) ->
 
 
 def _won(peer: str, answers: Sequence[Answer]) -> str:
-    """Return where a peer is the fastest, and by how much if that is known."""
+    """Return at which jobs a peer is the fastest, and by how much if that is known."""
     where = listed([each.job.label for each in answers], most=2)
     return said("won", peer=peer, where=where, lead=_lead([each for each in answers if not each.is_close]))
 
@@ -148,7 +149,7 @@ def _lead(answers: Sequence[Answer]) -> str:
 
 
 def _ends(ratios: Sequence[Ratio]) -> list[str]:
-    """Return the smallest and the largest ratio, once if they look the same."""
+    """Return the smallest and the largest ratio, or only one of them if they look the same."""
     return list(dict.fromkeys(pick(ratios, key=lambda ratio: ratio.value).short for pick in (min, max)))
 
 
@@ -157,14 +158,15 @@ def _jobs(answers: Sequence[Answer]) -> str:
 
 
 def _careless(run: Run, job: Job) -> set[str]:
-    """The peers measured here that keep references to the caller's arrays."""
+    """Return the measured peers that keep references to the caller's arrays."""
     return {
         peer.name for peer in run.peers if peer.name in job.measured and peer.known.keeps(job.benchmark, job.params)
     }
 
 
 def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
-    """Return the smallest and the largest ratio to the reference, over all of these jobs and not only those won."""
+    """Return the smallest and the largest ratio to the reference, over all of these jobs, not only those at which the
+    peer is fastest."""
     measured = [job for job in jobs if peer in job.measured]
     ratios = [ratio for job in measured if (ratio := ratio_of(job.measured[peer], job.shown.get(reference or "")))]
     return said("span", ends=_ends(ratios), reference=reference) if ratios else ""
@@ -203,8 +205,8 @@ def _many_processes(context: Context) -> str:
 
 
 def _sound(context: Context, measured: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:
-    """Return the peers whose rows passed the checks, or all if nothing was checked; what they are called in a sentence;
-    and the peers that were not checked."""
+    """Return the peers whose rows passed the checks, or all peers if nothing was checked; how a sentence refers to
+    them; and the peers that were not checked."""
     rows_only = bool(integrity.missing(context))
     outcomes = integrity.rows_checked(context.run) if rows_only else integrity.outcomes(context.run)
     passed = {peer: outcome.passed for peer, outcome in outcomes.items()}
@@ -218,8 +220,8 @@ def _sound(context: Context, measured: Sequence[str]) -> tuple[Sequence[str], st
 
 
 def _checked(run: Run, check: Check) -> str:
-    """Say in which peers a check found no fault, which failed and which were not checked; grouping a library's variants
-    with the same outcome.
+    """Say in which peers a check found no fault, which peers failed it and which were not checked. Variants of a
+    library with the same outcome are grouped.
 
     Empty if the run lacks the suite. A peer that was only partly checked counts as not checked.
     """
@@ -241,7 +243,7 @@ def _checked(run: Run, check: Check) -> str:
 
 
 def _by_library(found: Mapping[str, str]) -> list[str]:
-    """Return the peers, each with what was found; variants of a library with the same finding are one item."""
+    """Return the peers, each with what was found; variants of a library with the same finding are combined."""
     alike: dict[tuple[str, str], list[str]] = {}
     for peer, what in found.items():
         alike.setdefault((library_of(peer), what), []).append(peer)

@@ -1,4 +1,4 @@
-"""Peers without a measured call on a workload, and why."""
+"""Peers for which no call was measured on a workload, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from results import Run
 
 
 def unmeasured(run: Run) -> Mapping[str, Mapping[str, list[str]]]:
-    """Return workload -> reason -> peers without a figure of any call for this reason.
+    """Return, for each workload and reason, the peers that have no figure of any call for this reason.
 
     Workloads without any figure are left out. A peer's name at the beginning of its reason is removed.
     """

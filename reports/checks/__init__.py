@@ -1,4 +1,4 @@
-"""Suites that check answers: the sign shown beside each peer that failed a check."""
+"""Suites that check answers, and the sign that is shown beside each peer that failed a check."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Check:
     title: str
     sign: str
     meaning: str
-    outcomes: Callable[[Run], Mapping[str, Outcome]]  # for the peers that it had to check
+    outcomes: Callable[[Run], Mapping[str, Outcome]]  # for the peers that the suite had to check
 
 
 def signs_of(run: Run, checks: Sequence[Check]) -> dict[str, str]:
-    """Peer -> the signs beside its name and figures; "" if no fault is known."""
+    """Map each peer to the signs beside its name and figures; "" if no fault is known."""
     failed = {
         check.sign: {peer for peer, outcome in check.outcomes(run).items() if outcome.passed is False}
         for check in checks
@@ -38,7 +38,8 @@ def signs_of(run: Run, checks: Sequence[Check]) -> dict[str, str]:
 
 
 def unchecked(run: Run, checks: Sequence[Check], peers: Collection[str]) -> list[tuple[str, str]]:
-    """Return (sign, why its absence means nothing) for each suite that could not check all of these peers."""
+    """For each suite that could not check all of these peers, return its sign and why the sign's absence means
+    nothing."""
     found = []
     for check in checks:
         mine = [record for record in run.records if record.suite == check.suite and record.peer in peers]
@@ -51,5 +52,5 @@ def unchecked(run: Run, checks: Sequence[Check], peers: Collection[str]) -> list
 
 
 def explained(checks: Sequence[Check], text: str) -> list[tuple[str, str]]:
-    """Return (sign, meaning) for the signs in this text."""
+    """Return each sign in this text with its meaning."""
     return [(check.sign, check.meaning) for check in checks if check.sign in text]

@@ -14,7 +14,7 @@ SUITE = SUITES["conformance"]
 
 
 def failed_checks(run: Run) -> dict[str, list[str]]:
-    """Peer -> the names of the checks that it failed."""
+    """Map each peer to the names of the checks that it failed."""
     failed: dict[str, list[str]] = {}
     for record in run.records:
         if record.suite == SUITE.name and record.status == "wrong":
@@ -23,7 +23,7 @@ def failed_checks(run: Run) -> dict[str, list[str]]:
 
 
 def _name(check: str) -> str:
-    """Return a check's name, without its heading."""
+    """Return a check's name without its heading."""
     return SUITE.labels.get(check, check).rpartition(": ")[2]
 
 

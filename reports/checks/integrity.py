@@ -48,7 +48,8 @@ class Safety:
 
 
 def safety_of(run: Run) -> dict[str, Safety]:
-    """Peer -> its safety, for peers declared in the integrity suite and for those whose rows were broken elsewhere."""
+    """Map each peer to its safety, for peers declared in the integrity suite and for those whose rows were broken
+    elsewhere."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
         if record.suite == SUITE.name or _is_broken_elsewhere(record):
@@ -78,7 +79,7 @@ def outcomes(run: Run) -> dict[str, Outcome]:
 
 
 def rows_checked(run: Run) -> dict[str, Outcome]:
-    """Peer -> whether every row that its learner sampled in Ape-X had been added, for the peers checked there."""
+    """Map each peer that was checked in Ape-X to whether every row that its learner sampled there had been added."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
         if (record.suite, record.benchmark) == (APEX, WHOLE):

@@ -32,7 +32,7 @@ class Scale:
 
 
 def scale_for(unit: str, values: Sequence[float]) -> Scale:
-    """One scale for all values of a job, so that a column can be compared at a glance.
+    """Return one scale for all values of a job, so that a column can be compared at a glance.
 
     Seconds are shown in ns, µs or ms, chosen to suit the fastest value; other units are unchanged.
     """
@@ -40,7 +40,7 @@ def scale_for(unit: str, values: Sequence[float]) -> Scale:
     above = [value for value in values if value > 0]
     if what != "s" or not above:
         return Scale(1.0, unit)
-    # A column may start at 0.1, so that its largest values have fewer digits.
+    # The smallest value of a column may be as low as 0.1, so that its largest values have fewer digits.
     least = min(above) * (10 if len(above) > 1 else 1)
     fitting = [scale for scale in TIME_SCALES if scale[0] <= least] or [TIME_SCALES[0]]
     factor, name = fitting[-1]
@@ -52,7 +52,7 @@ def scale_of(job: Job) -> Scale:
 
 
 def digits_of(figure: Figure) -> int:
-    """The number of significant digits to show for a figure, given its launches."""
+    """Return the number of significant digits to show for a figure, given its launches."""
     return 2 if figure.is_range else 3
 
 

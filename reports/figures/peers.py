@@ -1,4 +1,4 @@
-"""Names, evidence and behaviour of peers, as the report needs them."""
+"""Names, evidence and behaviour of peers, in the form that the report needs."""
 
 from __future__ import annotations
 

@@ -37,20 +37,21 @@ class Answer:
 
     @property
     def is_equal(self) -> bool:
-        """The whole interval lies between 1/MATTERS and MATTERS, despite enough launches: the two differ by less than
-        code placement can cause."""
+        """Whether there are enough launches, and the whole interval lies between 1/MATTERS and MATTERS: the two peers
+        differ by less than code placement can cause."""
         ratio = self.over_runner_up
         return self._has_enough and ratio.figure.low > 1 / MATTERS and ratio.figure.high < MATTERS
 
     @property
     def likely(self) -> bool:
-        """Neither clear nor equal, but the whole interval is above 1, despite enough launches."""
+        """Whether the difference is neither clear nor equal despite enough launches, but the whole interval is above
+        1."""
         return self._has_enough and not (self.clear or self.is_equal) and self.over_runner_up.figure.low > 1
 
     @property
     def is_close(self) -> bool:
-        """Neither clear nor likely, despite enough launches, or with medians in a different order from the ratios
-        within blocks."""
+        """Whether the difference is neither clear nor likely despite enough launches, or the medians are in a different
+        order from the ratios within blocks."""
         ratio = self.over_runner_up
         could_tell = ratio is not None and (self._has_enough or ratio.value <= 1)
         return could_tell and not (self.clear or self.likely)
@@ -72,7 +73,7 @@ class Answer:
 
     @property
     def how_close(self) -> str:
-        """What the table says if `is_close`."""
+        """The words of the table if `is_close`."""
         return WITHIN if self.is_equal else "too close to call"
 
     @property

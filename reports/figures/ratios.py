@@ -48,7 +48,7 @@ class Ratio:
 
     @property
     def spoken(self) -> str:
-        """The ratio and its interval as a sentence has them: "1.94 (1.80 to 2.07)", or "more than 500"."""
+        """The ratio and its interval as they appear in a sentence: "1.94 (1.80 to 2.07)", or "more than 500"."""
         if self.is_bound or self.figure.launches == 1:
             return self.words
         low, high = (number(end, digits_of(self.figure)) for end in (self.figure.low, self.figure.high))
@@ -56,7 +56,7 @@ class Ratio:
 
     @property
     def sure(self) -> str:
-        """The interval or, in parentheses, why there is none."""
+        """The interval, or in parentheses the reason why there is none."""
         return self.interval if self.is_bound or self.interval.startswith("[") else f"({self.interval})"
 
     @property
@@ -73,8 +73,8 @@ class Ratio:
 
 
 def ratio_of(record: Record | None, reference: Record | None) -> Ratio | None:
-    """Return the ratio to the reference: a bound if that made fewer than FEWEST_CALLS calls; None for the reference
-    itself, without a reference, or without a common block."""
+    """Return the ratio to the reference, which is a bound if the reference made fewer than FEWEST_CALLS calls. Return
+    None for the reference itself, without a reference, or without a common block."""
     if record is None or reference is None or record is reference:
         return None
     found = speed_up(record, reference)

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_kind(run)
         verdicts, trouble = judge_what_can_be(run)
         lacking = str(trouble or "") or incomplete(run)
-        if lacking:  # what was decided is said all the same
+        if lacking:  # the decisions that were made are reported anyway
             verdicts = [verdict for verdict in verdicts if verdict.is_known]
         if lacking and all(verdict.word is Word.NOT_JUDGED for verdict in verdicts):
             raise HarnessError(lacking)

@@ -1,4 +1,4 @@
-"""How to measure one benchmark alone. The gate then also says how to profile it."""
+"""The commands that measure a single benchmark. The gate then also says how to profile it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How main's speed developed, from the records of `make gate-history`: drifts that no single change explains.
+"""How main's speed has developed, from the records of `make gate-history`: reveals drifts that no single change
+explains.
 
     python -m reports.gate.history [--out reports/out/gate-history.html]
 
@@ -36,15 +37,16 @@ FEWEST = 8  # fewest commits of a series in which new levels are sought
 IS_ZERO, WAS_ZERO = -0.99, 100.0  # stand for the changes -1 and infinity of a count, whose logarithms are infinite
 LEVEL = 2  # fewest commits of a level
 LEAST_NOISE = {True: 0.001, False: 0.01}  # of exact figures, and of timed ones
-#: What a new level must explain, in units of the noise's variance and of the logarithm of the number of commits.
-#: Without any new level, 6 finds one in 1.5% of series of 20 commits, and in 9% of 8, which hardly show the noise. A
-#: jump of three standard deviations is found in 78%. (Simulated, normal noise; the usual 2 finds a step in 26% of 20.)
+#: The reduction in squared error that a new level must achieve, in units of the noise's variance times the logarithm of
+#: the number of commits. If there is no new level, a penalty of 6 still finds one in 1.5% of series of 20 commits, and
+#: in 9% of series of 8, which hardly show the noise. It finds a jump of three standard deviations in 78%. (Simulated
+#: with normal noise; the usual 2 finds a level in 26% of series of 20.)
 PENALTY = 6.0
 
 
 @dataclass
 class Series:
-    """A benchmark's changes against the fixed commit, as fractions, by commit; above 0 is worse."""
+    """A benchmark's changes relative to the fixed commit, as fractions, by commit; above 0 is worse."""
 
     rule: Rule
     commits: list[str] = field(default_factory=list)
@@ -62,8 +64,8 @@ class Series:
         return search.predict(pen=PENALTY * math.log(len(series)))[:-1]
 
     def new_levels(self) -> Iterator[tuple[str, float]]:
-        """Yield each commit at which a level begins, and by what fraction it differs from the level before, which is
-        infinite if that was 0.
+        """Yield each commit at which a level begins, and the fraction by which it differs from the previous level,
+        which is infinite if that level was 0.
         """
         ends = [0, *self.steps, len(self.values)]
         levels = [median(self.values[begin:end]) for begin, end in pairwise(ends)]
@@ -101,7 +103,7 @@ class History:
 
 
 def lines(history: History) -> list[str]:
-    """Return what changed, by commit, with the largest changes of each commit first."""
+    """Return the changes by commit, with the largest changes of each commit first."""
     by_commit: dict[str, list[tuple[float, str]]] = {commit: [] for commit in history.commits}
     for label, each in history.series.items():
         for commit, change in each.new_levels():

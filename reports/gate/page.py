@@ -18,7 +18,7 @@ from results.analysis.verdict import BASE, HEAD, Verdict
 @dataclass(frozen=True)
 class Panel:
     title: str
-    said: str  # the verdict on it
+    said: str  # its verdict
     picture: Picture
 
 

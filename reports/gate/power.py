@@ -82,7 +82,7 @@ class Pool:
             yield [self._decide(each, rule) for each, rule in zip(drawn, self.rules, strict=True)]
 
     def found(self, level: float, rule: Rule) -> Share:
-        """Return how often a slow-down by this fraction is found to be a regression, in the benchmarks with this
+        """Return how often this slow-down (a fraction) is found to be a regression, in the benchmarks with this
         rule."""
         random = np.random.default_rng(SEED)
         some = [row for row, its in zip(self.differences, self.rules, strict=True) if its == rule]

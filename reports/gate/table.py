@@ -15,7 +15,7 @@ from results.analysis.rules import COUNTS, FALSE_ALARM
 from results.analysis.verdict import FASTER, LESS_WORK, Verdict, Word
 from results.record import first_line
 
-#: What needs a reader's attention comes first.
+#: The verdicts in the order of the table: those that need a reader's attention come first.
 ORDER = (Word.REGRESSION, Word.CANT_TELL, Word.NOT_JUDGED, Word.PASS)
 COLUMNS = ("verdict", "benchmark", "base", "head", "unit", "change", "90% interval", "matters from", "pairs", "")
 TO_THE_RIGHT = {2, 3, 5, 6, 7, 8}
@@ -117,7 +117,7 @@ def text(verdicts: Sequence[Verdict]) -> str:
 
 
 def markdown(verdicts: Sequence[Verdict], commands: Sequence[str], answer: str) -> str:
-    """Return what a pull request shows: the answer, what needs attention, and the rest folded away."""
+    """Return the summary for a pull request: the answer, the verdicts that need attention, and the rest folded away."""
     rows = [[cell.replace("|", "\\|") for cell in row] for row in rows_of(verdicts)]
     loud = [row for row in rows if row[0] != Word.PASS]
     quiet = [row for row in rows if row[0] == Word.PASS]

@@ -1,1 +1,2 @@
-"""Predicts which host or link of an Ape-X over several hosts saturates first, from what the hosts suite measured."""
+"""Predicts which host or link saturates first when Ape-X runs on several hosts, from measurements of the hosts
+suite."""

@@ -43,7 +43,7 @@ class BadInput(ValueError):  # noqa: N818 (what the variables are)
 
 
 def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
-    """Return the plan; numbers of hosts that are not given are those needed. Raises `BadInput`."""
+    """Return the plan. A number of hosts that is not given is set to the number needed. Raises `BadInput`."""
     values = {**DEFAULTS, **given}
     sizes = {workload.name: workload.row_bytes for workload in run.workloads}
 

@@ -30,13 +30,13 @@ PER_BATCH = {"learn": "learner_cpu", "draw": "data_cpu"}
 PER_ROW = {"send": "explorer_cpu", "store": "storing_cpu", "add": "adding_cpu"}
 RESAMPLES = 200
 SEED = 20_261_123
-DIGITS = 6  # of costs, so that another machine's rounding does not change what is simulated
+DIGITS = 6  # significant digits of costs, so that a different machine's rounding does not change the simulation
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds, or bytes on the wire, of a message, of each of its rows and bytes, and an extra cost of each byte
-    beyond the first `NEAR`, which no cache holds and whose memory is new."""
+    """CPU seconds, or bytes on the wire, per message, per row and per byte, and an extra cost per byte beyond the first
+    `NEAR`, since those bytes are in no cache and their memory is new."""
 
     message: float = 0.0
     row: float = 0.0
@@ -70,8 +70,8 @@ class RequestCosts:
 class Fit:
     """`costs` from the medians over launches, and `resampled` from launches drawn with replacement.
 
-    `misfit` is the largest relative error of each cost at the cells it was fitted to. `batches` and `row_bytes` are the
-    smallest and the largest that were measured.
+    `misfit` is the largest relative error of each cost in the cells to which it was fitted. `batches` and `row_bytes`
+    are the smallest and the largest values that were measured.
     """
 
     costs: RequestCosts
@@ -140,7 +140,7 @@ def _solve(rows: Sequence[Sequence[float]], found: Sequence[float]) -> list[floa
 
 
 def _compared(costs: RequestCosts, cells: Sequence[Cell], name: str) -> list[tuple[float, float]]:
-    """Return pairs of the fitted and the measured cost of each cell."""
+    """Return the fitted and the measured cost of each cell, as pairs."""
     cost: Cost = getattr(costs, name)
     if name in PER_ROW:
         return [(cost.of(1, cell.row_bytes), cell.figure(PER_ROW[name])) for cell in cells]

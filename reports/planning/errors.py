@@ -1,4 +1,4 @@
-"""How far the simulation deviates from measurements with hosts that share one machine."""
+"""How much the simulation deviates from measurements with hosts that share one machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIGURES = (*CPU, *ALONE, *BESIDE)
 
 @dataclass(frozen=True)
 class Model:
-    """Costs, and the time in seconds that each message takes besides processors and links."""
+    """Costs, and the time in seconds that each message takes in addition to that of processors and links."""
 
     fit: Fit
     delay: float
@@ -61,7 +61,7 @@ def model_of(run: Run) -> Model:
 
 
 def compare(run: Run, model: Model) -> list[Compared]:
-    """Return the model's errors at each cell of the record."""
+    """Return the model's errors in each cell of the record."""
     return [Compared(cell, _ratios(model, cell)) for cell in cells_of(run, (*NEEDED, *BESIDE))]
 
 

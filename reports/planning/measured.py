@@ -1,4 +1,4 @@
-"""The cells of the hosts suite, as a plan needs them."""
+"""The cells of the hosts suite, in the form that a plan needs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SUITE = "hosts"
 UNLIMITED = "none"
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 COMMAND = "make bench PROFILE=hosts"
-#: A variant of the first peer that sends rows uncompressed. If measured, its figures are used for plans: rows may not
-#: compress.
+#: A variant of the first peer that sends rows uncompressed. If it was measured, its figures are used for plans, since
+#: not all rows can be compressed.
 UNCOMPRESSED = "uncompressed"
 
 
@@ -25,7 +25,8 @@ class Unmeasured(BadRecord):
 
 @dataclass(frozen=True)
 class Cell:
-    """One learner and one explorer on a host, and rows on `data` others. All of them share the cores of one machine."""
+    """One learner and one explorer on a host, and rows on `data` other hosts. All hosts share the cores of one
+    machine."""
 
     workload: str
     row_bytes: int

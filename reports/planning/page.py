@@ -20,7 +20,7 @@ PROFILE = "hosts"
 
 @dataclass(frozen=True)
 class Case:
-    """The variables of `make plan`, and changes to these; the page has a verdict for each."""
+    """The variables of `make plan`, and changes to them; the page has a verdict for each change."""
 
     variables: Mapping[str, str]
     changes: Sequence[Mapping[str, str]] = ()

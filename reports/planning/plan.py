@@ -1,4 +1,4 @@
-"""What a wanted load demands of each host and link, and how many data hosts it needs."""
+"""How busy a wanted load keeps each host and link, and how many data hosts it needs."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def verdict(plan: Plan, model: Model, limit: float = LIMIT) -> str:
 
 
 def _always_beyond(plan: Plan, model: Model, limit: float) -> list[str]:
-    """Return the resources that are beyond the limit with any number of data hosts, or that together rule out every
+    """Return the resources that exceed the limit with any number of data hosts, or that together rule out every
     number."""
     each = [_beyond(_with_data(plan, 2**power), model, limit) for power in range(POWERS)]
     return [name for name in each[-1] if all(name in names for names in each)] or sorted({each[0][0], each[-1][0]})
@@ -139,14 +139,15 @@ def _is_of_explorers(name: str) -> bool:
 
 
 def simulated(plan: Plan, model: Model) -> tuple[Reached, Reached]:
-    """Return what is reached under the wanted load, and with a learner that takes all batches it can get."""
+    """Return the rates that are reached under the wanted load, and with a learner that takes as many batches as it can
+    get."""
     wanted = simulate(model.fit.costs, plan.hosts, plan.load, model.delay)
     greedy = replace(plan.load, batches=math.inf)
     return wanted, simulate(model.fit.costs, plan.hosts, greedy, model.delay)
 
 
 def outside(plan: Plan, model: Model, cells: list[Cell]) -> Iterator[str]:
-    """Yield why the measurements do not cover a plan."""
+    """Yield the reasons why the measurements do not cover a plan."""
     load, fitted = plan.load, model.fit
     if fitted.launches < FEWEST_FOR_INTERVAL:
         yield said("few_launches", launches=fitted.launches)

@@ -2,7 +2,7 @@
 
 A learner asks all data hosts for their parts of a batch, up to `PREFETCH` batches ahead, and handles a batch once all
 parts are there. On each data host, one process draws rows and another stores them, each of which handles messages one
-by one. Messages of rows take time on the sender's and the receiver's link, and every message takes `delay` besides: the
+by one. Messages of rows take time on the sender's and the receiver's link, and every message takes another `delay`: the
 time until the receiving process wakes up. Service times are exponentially distributed.
 """
 
@@ -24,7 +24,7 @@ from reports.queueing.processors import Cores, Process
 PREFETCH, WINDOW = 2, 8  # batches ahead; explorers' messages that are not acknowledged yet
 REQUEST_BYTES, NEW_PRIORITY_BYTES = 100, 12  # of a request, and of each row's new priority
 PIECES, PIECE_BYTES = 16, 65_536  # most pieces of a message, and fewest bytes of a piece
-STEPS, MESSAGES = 1000, 300  # of the learner and the explorers, measured after a quarter as many to warm up
+STEPS, MESSAGES = 1000, 300  # of the learner and the explorers, measured after a warm-up of a quarter as many
 MOST_EVENTS = 300_000
 
 Events = Generator[Any, Any, None]
@@ -47,7 +47,7 @@ class HostCounts:
 
 @dataclass(frozen=True)
 class Load:
-    """Rates may be infinite: as fast as one process can. Zero: that side does nothing."""
+    """The wanted rates. An infinite rate means as fast as one process can; with a rate of 0, that side does nothing."""
 
     row_bytes: float
     batch: int
@@ -57,8 +57,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Reached:
-    """Batches and stored rows per second, and percentiles of a learner's step in seconds: from its call until it has
-    the batch and has sent the new priorities. NaN if there were no steps."""
+    """Batches and stored rows per second, and percentiles of the duration of a learner's step in seconds: from its call
+    until it has the batch and has sent the new priorities. They are NaN if there were no steps."""
 
     batches: float
     rows: float
@@ -149,7 +149,7 @@ class _Simulation:
         self.drawing[shard].put((seconds, count, self.home, arrived))
 
     def parts(self) -> Iterator[tuple[int, int]]:
-        """Yield each shard that supplies rows of a batch, and how many."""
+        """Yield each shard that supplies rows of a batch, and the number of these rows."""
         rows, shards = self.load.batch, self.hosts.data
         first = self.chance.randrange(shards)
         for number in range(min(rows, shards)):
@@ -226,7 +226,8 @@ class _Simulation:
 def simulate(
     costs: RequestCosts, hosts: HostCounts, load: Load, delay: float, steps: int = STEPS, seed: int = 0
 ) -> Reached:
-    """Return what is reached under this load, over a simulated time of about `steps` steps of the learner."""
+    """Return the rates that are reached under this load, over a simulated time of about `steps` steps of the
+    learner."""
     simulation = _Simulation(costs, hosts, load, delay, seed)
     simulation.advance(steps // 4, MESSAGES // 4, MOST_EVENTS // 4)
     known, stored = len(simulation.took), simulation.stored

@@ -34,7 +34,7 @@ COST_NAMES = {
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose columns but the first are right-aligned."""
+    """Return the lines of a table in which all columns except the first are right-aligned."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [
         "| "
@@ -129,7 +129,7 @@ def _part(value: float) -> str:
 
 
 def error_lines(compared: Sequence[Compared]) -> list[str]:
-    """Return a table of predicted to measured figures, the cells of the fit first."""
+    """Return a table of the ratios of predicted to measured figures, the cells of the fit first."""
     ordered = sorted(compared, key=lambda each: (not each.was_seen, each.cell.data, each.cell.link))
     rows = [[*_place(each), *(times(each.ratios[name], 2) for name in FIGURES)] for each in ordered]
     header = ["workload", "data hosts", "link", "batch", "fitted to", *ERROR_NAMES]

@@ -91,7 +91,7 @@ def curves(
     target: float | None,
     look: Mapping[str, Look],
 ) -> Drawing:
-    """Draw a panel per peer: its line with the interval as a band, the other peers' lines behind it in grey, and the
+    """Draw one panel per peer: its line with the interval as a band, the other peers' lines in grey behind it, and the
     target, if there is one, as a dotted line."""
     columns = min(2, len(lines))
     rows = -(-len(lines) // columns)

@@ -1,4 +1,4 @@
-"""How peers look in every plot: colours, markers, lines."""
+"""The appearance of peers in all plots: colours, markers, lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RC = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a peer is drawn in all plots: the colour shows the library, marker and line its variant."""
+    """How a peer is drawn in all plots: the colour stands for the library, the marker and the line for its variant."""
 
     color: str
     marker: str

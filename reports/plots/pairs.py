@@ -1,4 +1,4 @@
-"""A benchmark's change in each pair of a gate, or in each commit of main."""
+"""A plot of a benchmark's change in each pair of a gate, or in each commit of main."""
 
 from __future__ import annotations
 

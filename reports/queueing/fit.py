@@ -1,4 +1,4 @@
-"""Costs from measurements: with these, the model comes closest to what one and two explorers reached."""
+"""Fits costs to measurements: with these costs, the model comes closest to the rates of one and two explorers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ STARTS = (1e-6, 1e-4)
 
 
 def fit(measured: Mapping[ModelledFleet, Rates]) -> CycleCosts:
-    """Return the costs that minimise the squared errors over all of these fleets: of the logarithms of both rates, and
-    of the shares of time in which processes sleep, without which a lock could not be told from a slow call."""
+    """Return the costs that minimise the squared errors over all of these fleets. The errors are those of the
+    logarithms of both rates, and of the shares of time in which processes sleep; without the latter, a lock could not
+    be distinguished from a slow call."""
 
     def errors(logs: np.ndarray, served: bool) -> np.ndarray:
         costs = CycleCosts(*np.exp(logs), served=served)

@@ -1,9 +1,10 @@
 """The queueing model of Ape-X: N explorers and a learner that take turns at the processors and at the buffer.
 
 Each process runs in a cycle: an explorer makes `rows` steps and adds them in one call; the learner samples, works, and
-updates priorities. A part of each cycle excludes other processes (a lock, a server, a gate), the rest does not. Both
-need a processor, of which there are `cores`. This is a closed queueing network of two classes of customers and two
-stations: the processors, shared equally by those that are ready, and the exclusive part, served one by one.
+updates priorities. A part of each cycle excludes other processes (a lock, a server, a gate); the rest does not. Both
+parts need a processor, of which there are `cores`. This is a closed queueing network of two classes of customers and
+two stations: the processors, which are shared equally by the customers that are ready, and the exclusive part, which
+serves one customer at a time.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from dataclasses import dataclass
 class CycleCosts:
     """CPU time in seconds of each part of a cycle.
 
-    `add`, `learn`: the parts that exclude no process; an explorer's steps are extra.
-    `add_alone`, `learn_alone`: the exclusive parts.
-    `row`: what each new row costs the learner, whose priority tree must take it in.
-    `served`: the exclusive parts are done by a server, and the caller sleeps meanwhile.
+    `add`, `learn`: the parts that exclude no process; an explorer's steps are extra. `add_alone`, `learn_alone`: the
+    exclusive parts. `row`: the learner's cost per new row, which it must add to its priority tree. `served`: the
+    exclusive parts are executed by a server while the caller sleeps.
     """
 
     add: float
@@ -33,7 +33,8 @@ class CycleCosts:
 class ModelledFleet:
     """`explorers` processes, each of which makes `rows` steps of `step` seconds of CPU time per call.
 
-    `capacity` of the buffer bounds the new rows that a step of the learner takes in: older ones are overwritten.
+    The buffer's `capacity` limits the number of new rows that the learner takes in per step, since older rows are
+    overwritten.
     """
 
     explorers: int
@@ -45,8 +46,8 @@ class ModelledFleet:
 
 @dataclass(frozen=True)
 class Rates:
-    """Transitions per second of all explorers, steps per second of the learner, and the share of its time in which a
-    process of either kind sleeps because of the exclusive part."""
+    """Transitions per second of all explorers, steps per second of the learner, and for each of the two kinds of
+    process the share of time in which it sleeps because of the exclusive part."""
 
     explorers: float
     learner: float

@@ -1,9 +1,10 @@
 """Mean-value analysis of the model, in Schweitzer's approximation (Schweitzer 1979; Bard 1979).
 
-A customer that arrives at a station finds what it would find on average if it did not exist: of its own class, the mean
-number times (N - 1) / N. Two extensions are needed here. The processors are `cores` equal servers in processor sharing:
-a cycle's part is stretched by the number of processes per core where that exceeds 1. And a process that holds the
-exclusive part needs a processor meanwhile, so that part is stretched alike (simultaneous resource possession).
+A customer that arrives at a station finds the customers that it would find on average if it did not exist itself: of
+its own class, the mean number times (N - 1) / N. Two extensions are needed here. The processors are `cores` equal
+servers in processor sharing: a part of a cycle is stretched by the number of processes per core if that exceeds 1.
+Also, a process that holds the exclusive part needs a processor at the same time, so that part is stretched in the same
+way (simultaneous resource possession).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def predict(costs: CycleCosts, fleet: ModelledFleet) -> Rates:
 
 
 def predict_all(costs: CycleCosts, fleets: Sequence[ModelledFleet]) -> list[Rates]:
-    """Return the rates of each fleet in equilibrium. All are computed at once: rows are explorers and learner."""
+    """Return the rates of each fleet in equilibrium. All fleets are computed at once; the rows are explorers and
+    learner."""
     ones = np.ones(len(fleets))
     rows, cores, capacity = (
         np.array([getattr(fleet, name) for fleet in fleets], float) for name in ("rows", "cores", "capacity")
@@ -34,7 +36,7 @@ def predict_all(costs: CycleCosts, fleets: Sequence[ModelledFleet]) -> list[Rate
     running, waiting = number.copy(), np.zeros_like(number)  # mean numbers outside and inside the exclusive part
     rate = number / (free + alone)
     for _ in range(ROUNDS):
-        # What an arriving process finds of its own kind: as if it did not exist itself.
+        # The number of processes of its own kind that an arriving process finds, as if it did not exist itself.
         others = running.sum(axis=0) - running / number
         queue = (waiting * alone).sum(axis=0) - waiting / number * alone
         busy = np.minimum(1.0, (rate * alone).sum(axis=0))  # at most one process is inside

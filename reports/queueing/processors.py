@@ -20,8 +20,9 @@ class Cores:
 
 
 class Process:
-    """Keeps its core until its slice is over and another process is ready, or until it has to wait. The next to run is
-    the process that has run least, as in Linux; a process that wakes up counts as having run as long as the others."""
+    """A process that keeps its core until its slice is over and another process is ready, or until it has to wait. As
+    in Linux, the next process to run is the one that has run for the shortest time. A process that wakes up is treated
+    as if it had run for as long as the others."""
 
     def __init__(self, cores: Cores) -> None:
         self._cores = cores

@@ -12,7 +12,7 @@ import simpy
 from reports.queueing.model import CycleCosts, ModelledFleet, Rates
 from reports.queueing.processors import Cores, Process
 
-CYCLES = 100  # of the slower side, after a quarter as many to warm up
+CYCLES = 100  # of the slower side, after a warm-up of a quarter as many
 MOST_EVENTS = 200_000
 
 

@@ -1,4 +1,4 @@
-"""Explorers and a learner around one shared buffer: how fast both are, which lock matters, which buffer is fastest."""
+"""Explorers and a learner that share one buffer: how fast both are, which lock matters, which buffer is fastest."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ REAL, NO_STEP, NO_WORK = "real", "0 µs", "0 µs"
 COMPARED = 8  # explorers with which buffers are compared
 PLOTTED = (NO_STEP, "200 µs", REAL)
 ALONG = "number of explorers"
-#: How many times as fast, according to the author of cpprb, a lock of the critical section alone makes each side.
+#: How many times as fast each side becomes, according to cpprb's author, if only the critical section is locked.
 CLAIMED = {"explorers": "3 to 4", "learner": "1.2 to 2"}
 _BASE = library_of(SHARED_REFERENCE)
-#: (what changes, the buffer with the change, the buffer without it, whether the claim may mean it)
+#: (what changes, the buffer with the change, the buffer without it, whether the claim may refer to it)
 CLAIMS = (
     ("only the scope of the lock", SHARED_REFERENCE, f"{_BASE}[MP behind one lock]", True),
     ("the whole change: no manager, no pickling, and no lock around each call", SHARED_REFERENCE,
@@ -39,7 +39,7 @@ CLAIMS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """What the jobs of a launch have in common."""
+    """The parameters that the jobs of a launch have in common."""
 
     workload: str
     capacity: int
@@ -73,7 +73,7 @@ def explorers_of(job: Job) -> int:
 
 
 def cost_of(environment: str) -> float:
-    """The order of environments: by their cost, the real one last."""
+    """Return the sort key of environments, which orders them by their cost, the real one last."""
     return float("inf") if environment == REAL else float(environment.partition(" ")[0])
 
 
@@ -128,7 +128,7 @@ def parts(context: Context) -> Iterator[Part]:
 
 
 def _ours(context: Context) -> list[tuple[str, str, str, bool]]:
-    """Return the comparisons of our buffer's locks, and of our buffer without a lock with the reference."""
+    """Return the comparisons between our buffer's locks, and between our buffer without a lock and the reference."""
     subject = library_of(context.run.peers[0].name)
     none, critical, buffer = (f"{subject}[lock={lock}]" for lock in ("none", "critical", "buffer"))
     return [
@@ -169,8 +169,8 @@ def _claims(
 
 
 def _map(context: Context, rates: Mapping[str, Sequence[Job]], environments: Sequence[str]) -> Iterator[list[str]]:
-    """Yield rows: an environment, a side, and for each number of explorers its fastest sound buffers, and how many
-    times as fast as the slowest buffer they are."""
+    """Yield rows of an environment, a side and, for each number of explorers, the fastest sound buffers with their
+    speed relative to the slowest buffer."""
     safety = integrity.safety_of(context.run)
     for environment in environments:
         for side, jobs in rates.items():

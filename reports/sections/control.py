@@ -15,6 +15,6 @@ SUITE = SUITES["control"]
 def parts(context: Context) -> Iterator[Part]:
     if context.jobs_of(SUITE):
         for each in frames.control(frames.table({"": context.run})).to_dict("records"):
-            # Too few blocks say nothing.
+            # With too few blocks, the control is meaningless.
             is_even = each["low"] <= 1 <= each["high"] or each["launches"] < ENOUGH
             yield Part("control", "control", "Control", {**each, "is_even": is_even})

@@ -1,4 +1,5 @@
-"""What each peer can do, and how that is known: its adapter's statement, the evidence, and what this run observed."""
+"""What each peer can do, and how this is known: its adapter's statement, the evidence, and the observations of this
+run."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def parts(context: Context) -> Iterator[Part]:
 
 
 def _fact(run: Run, peer: RecordedPeer, feature: str) -> str:
-    """Return what the adapter states, and in parentheses the evidence for it."""
+    """Return the adapter's statement, followed by its evidence in parentheses."""
     stated = peer.features.get(feature, "")
     if not stated:
         return ""

@@ -1,4 +1,4 @@
-"""All figures: in HTML, a table in which they are looked up; in Markdown, tables of each suite and workload."""
+"""All figures: in HTML, a table for looking them up; in Markdown, tables for each suite and workload."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reports.tables import notes
 from results.jobs import Job, has_figure, named_in, parameter_text
 from results.suites import Kind, SuitePresentation, suite_of
 
-#: Suites whose figures would make hundreds of tables, and are in a section of their own instead.
+#: Suites whose figures would need hundreds of tables, and which have a section of their own instead.
 WITH_OWN_SECTION = ("apex", "solve_time", "paired_training", "control")
 JOBS_PER_TABLE = 6
 HAZARD = "! "
@@ -81,7 +81,8 @@ def _table(
 
 
 def _figure(context: Context, job: Job, peer: str, reference: str | None) -> str:
-    """Return a figure, its ratio to the reference unless it is a count, and its marks; or why there is none."""
+    """Return a figure with its marks and, unless it is a count, its ratio to the reference; or the reason why there is
+    no figure."""
     record = job.cells.get(peer)
     if record is None:
         return NOTHING
@@ -94,7 +95,7 @@ def _figure(context: Context, job: Job, peer: str, reference: str | None) -> str
 
 
 def _seen(job: Job, peer: str) -> str:
-    """Return what a check observed, in a word if possible, whether that is a hazard, and how the check ended."""
+    """Return what a check observed, in one word if possible, whether this is a hazard, and how the check ended."""
     record = job.cells.get(peer)
     if record is None:
         return NOTHING

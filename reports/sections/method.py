@@ -1,4 +1,4 @@
-"""How it was measured: launches, workloads, the machine; and how to measure it again."""
+"""How the figures were measured (launches, workloads, the machine), and how to measure them again."""
 
 from __future__ import annotations
 

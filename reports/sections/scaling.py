@@ -17,7 +17,7 @@ from reports.queueing.simulation import simulate
 from reports.sections.apex import REAL, SUITE, Setting, cost_of, environment_of, explorers_of
 from reports.sections.section import Context, Part
 
-FITTED = 2  # explorers; the model sees no more
+FITTED = 2  # explorers: the model is fitted to fleets with at most this many
 TWICE = 2 * FITTED
 CORES = (16, 64, 256)
 TRUSTED = 0.25  # the largest error of the explorers' rate with which a buffer is predicted on larger machines
@@ -37,7 +37,7 @@ class Fitted:
     def compared(
         self, side: str, by: Callable[[CycleCosts, ModelledFleet], Rates], fleets: Callable[[ModelledFleet], bool]
     ) -> list[float]:
-        """The ratios of the predicted to the measured rate of "explorers" or "learner", for these fleets."""
+        """Return the ratios of the predicted to the measured rate of "explorers" or "learner", for these fleets."""
         return [
             getattr(by(self.costs, fleet), side) / getattr(rates, side)
             for fleet, rates in self.measured.items()
@@ -49,7 +49,7 @@ class Fitted:
         return _worst(costly) <= TRUSTED and min(self.without_steps(cores), default=1.0) >= 1 - TRUSTED
 
     def without_steps(self, cores: int, side: str = "explorers") -> list[float]:
-        """The ratios of the predicted to the measured rate with steps of 0 µs."""
+        """Return the ratios of the predicted to the measured rate with steps of 0 µs."""
         return self.compared(side, predict, lambda each: _unseen(each, cores) and each.step == 0)
 
 
@@ -118,12 +118,12 @@ def _fitted(context: Context) -> Iterator[Fitted]:
 
 
 def _unseen(fleet: ModelledFleet, cores: int) -> bool:
-    """Whether this is a fleet on all cores that the fit has not seen."""
+    """Whether this is a fleet on all cores that was not used in the fit."""
     return fleet.cores == cores and fleet.explorers > FITTED
 
 
 def _is_costly(fleet: ModelledFleet, cores: int, explorers: int | None) -> bool:
-    """Whether this is a fleet on this many cores whose environment costs time, with this or any number of explorers."""
+    """Whether this is a fleet on this many cores whose environment takes time, with this or any number of explorers."""
     return fleet.cores == cores and fleet.step > 0 and explorers in (None, fleet.explorers)
 
 
@@ -154,8 +154,8 @@ def _errors(each: Fitted, more: Sequence[int], cores: int) -> list[str]:
 
 
 def _knee(each: Fitted, step: float, cores: int) -> str:
-    """Return the number of explorers, up to one per core beside the learner, with which `NEAR` of the most transitions
-    per second is reached, and that maximum."""
+    """Return the number of explorers, up to one per core beside the learner, that reaches `NEAR` of the highest rate of
+    transitions, and that rate."""
     fleet = next(iter(each.measured))
     counts = [count for count in sorted({min(2**power, cores - 1) for power in range(12)}) if count < cores]
     curve = {

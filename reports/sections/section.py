@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Context:
-    """A run and what the sections declare: the input of the page, of README's figures and of the first screen."""
+    """A run with values that sections share: the input of the page, of README's figures and of the first screen."""
 
     run: Run
     jobs: Sequence[Job]
@@ -43,7 +43,7 @@ class Context:
 
     @cached_property
     def measured(self) -> list[Job]:
-        """The jobs of all suites except those left out entirely because of the time budget."""
+        """The jobs of all suites except those that were left out entirely because of the time budget."""
         return [job for job in self.jobs if job.suite not in self.left_out_whole]
 
     def jobs_of(self, suite: SuitePresentation) -> list[Job]:
@@ -51,7 +51,7 @@ class Context:
 
     @cached_property
     def ranking(self) -> dict[str, list[Job]]:
-        """Suite -> its jobs, for suites that determine which peer is fastest."""
+        """Suite -> its jobs, for the suites that determine which peer is fastest."""
         found: dict[str, list[Job]] = {}
         for job in self.measured:
             suite = suite_of(job.suite)

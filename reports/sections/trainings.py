@@ -1,4 +1,4 @@
-"""What a replay buffer changes in training: how long Ape-X takes to reach its target, and what another library's
+"""The effect of a replay buffer on training: how long Ape-X takes to reach its target, and what another library's
 learner gains."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "needed": "steps to the target",
     },
 }
-#: suite -> what the curves of its scores are over
+#: suite -> the x axis of its learning curves
 ALONG = {"solve_time": "seconds", "paired_training": "steps of the environment"}
 #: The tables of docs/sb3.md.
 SPEED_COLUMNS = ("training", "buffer", "memory, B per transition (ratio)", "time in the buffer, %", "speed")
@@ -62,7 +62,7 @@ def _tasks(context: Context, suite: SuitePresentation) -> list[ComparedTask]:
 def _table(context: Context, task: ComparedTask) -> tuple[list[str], list[list[str]]]:
     """Return the columns of a task's table, and its rows of peers."""
     names = {name: title for name, title in COLUMNS[task.suite].items() if name in task.jobs}
-    final = task.final if task.steps else None  # a run that ends at its target has no last score of its own
+    final = task.final if task.steps else None  # a run that ends at its target has no meaningful last score
     jobs = [*(task.jobs[name] for name in names), *([final] if final else [])]
     peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for job in jobs)]
     columns: dict[str, Mapping[str, str]] = {}
@@ -90,7 +90,7 @@ def _figure(job: Job, peer: str, scale: Scale | None = None) -> str:
 
 
 def _needed(task: ComparedTask, name: str, peer: str) -> str:
-    """Return a figure with its ratio to the reference. If a training run never reached the target, what it took is a
+    """Return a figure with its ratio to the reference. If a training run never reached the target, the figure is a
     lower bound."""
     job = task.jobs[name]
     record = job.shown.get(peer)
@@ -124,7 +124,7 @@ def _tested(task: ComparedTask, final: Job) -> dict[str, Mapping[str, str]]:
 
 
 def _curves(context: Context, task: ComparedTask) -> Picture | None:
-    """Draw the scores up to the last training's end."""
+    """Draw the scores up to the end of the last training."""
     ended = task.jobs["seconds"].shown.values() if "seconds" in task.jobs else ()
     last = max((sample.value for record in ended for sample in record.samples), default=math.inf)
     moments = sorted(task.scores)
@@ -142,7 +142,7 @@ def _curves(context: Context, task: ComparedTask) -> Picture | None:
 
 
 def speed_rows(context: Context) -> Iterator[Sequence[str]]:
-    """Yield the rows of `SPEED_COLUMNS`: what each buffer changes in training with another library's learner."""
+    """Yield the rows of `SPEED_COLUMNS`: the effect of each buffer on training with another library's learner."""
     for task in _tasks(context, SUITES["paired_training"]):
         for peer in _reference_first(task, (peer for job in task.jobs.values() for peer in job.shown)):
             ratio = task.ratio("memory", peer) if "memory" in task.jobs else None

@@ -1,4 +1,4 @@
-"""What was found about peers; missing figures, and why; processes and segments that launches left behind."""
+"""Findings about peers; missing figures and the reasons for them; processes and segments that launches left behind."""
 
 from __future__ import annotations
 

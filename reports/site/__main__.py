@@ -23,10 +23,10 @@ FOLDERS = (REFERENCE, MACHINES, RUNS)
 
 
 def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
-    """Return the runs, the newest first, and what is wrong with each file that could not be read.
+    """Return the runs, the newest first, and the errors of files that could not be read.
 
-    A run that is in two files is shown once, under the first file's name: a contributed record is also in results/runs/
-    of the machine that measured it.
+    A run that is in two files is shown once, under the first file's name: on the machine that measured it, a
+    contributed record is also in results/runs/.
     """
     runs: dict[str, Run] = {}
     bad = []
@@ -47,7 +47,7 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
 
 
 def page(data: Mapping[str, Any], replicated: Mapping[str, Replication | None]) -> str:
-    """Return the page as one text. `replicated` maps the name of each record to what replicates it."""
+    """Return the page as one text. `replicated` maps the name of each record to its replication."""
     return render(
         "site.html.j2",
         {**lookup(data), "runs": data["runs"], "left_out": data["leftOut"], "replicated": replicated},

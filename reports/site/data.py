@@ -1,6 +1,7 @@
-"""What the page shows, as plain values: runs, peers, jobs, and each cell's samples.
+"""The contents of the page as plain values: runs, peers, jobs, and each cell's samples.
 
-The page computes figures and ratios from them, by the rules of `results/frames.py`: its reader chooses the reference.
+The page computes figures and ratios from them, by the rules of `results/frames.py`, because its reader chooses the
+reference.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DIGITS, CHECKSUM = 5, "CRC-32"
 PEER, SUITE = "<peer>", "<suite>"
 
 
-#: suite -> the figures and parameters that its table shows at first, if all would be too many columns.
+#: suite -> the figures and parameters that its table shows at first, for suites with too many columns.
 VIEWS: Mapping[str, Mapping[str, Any]] = {
     "apex": {
         "benchmark": ["explorers", "learner"],
@@ -59,7 +60,8 @@ class TextTable:
 
 
 def payload(runs: Mapping[str, Run], left_out: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the page's data. `runs` maps a file's name to its run, the newest first; `left_out` names bad files."""
+    """Return the page's data. `runs` maps the name of each file to its run, the newest first; `left_out` names bad
+    files."""
     contexts = {name: context_of(run) for name, run in runs.items()}
     texts = TextTable()
     peers = {peer.name: peer for run in reversed(runs.values()) for peer in run.peers}
@@ -94,7 +96,7 @@ def _suite(name: str) -> dict[str, Any]:
 
 
 def _peer(peer: RecordedPeer, contexts: Collection[Context]) -> dict[str, Any]:
-    """Return what is known of a peer; of its checks, the worst outcome of any record."""
+    """Return what is known about a peer; for each of its checks, this is the worst outcome in any record."""
     here = [context for context in contexts if any(each.name == peer.name for each in context.run.peers)]
     safety = [found for context in here if (found := safety_of(context.run).get(peer.name))]
     contract = [found for context in here if (found := conformance.outcomes(context.run).get(peer.name))]

@@ -22,7 +22,8 @@ SCRIPTS = ("figures.js", "state.js", "table.js", "cell.js", "page.js")
 
 
 def lookup(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values for this data (`reports.site.data.payload`), which is compressed; the browser unpacks it."""
+    """Return the template's values for this data (`reports.site.data.payload`), which is compressed; the browser
+    unpacks it."""
     packed = gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), mtime=0)
     constants = f"const SHADES = {json.dumps(SHADES)}, BETWEEN_RUNS = {BETWEEN_RUNS}, FEWEST = {FEWEST_FOR_INTERVAL};"
     script = "\n".join([constants, *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)])

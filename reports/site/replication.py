@@ -16,7 +16,7 @@ class Replication:
 
 
 def replications(runs: Mapping[str, Run]) -> dict[str, Replication | None]:
-    """Return for each record the replication with the most ratios in common; None if there is none."""
+    """Return, for each record, the replication with the most ratios in common, or None if there is none."""
     ratios, found = frames.ratios(frames.table(runs)), {}
     for name, run in runs.items():
         alike = [other for other in runs if other != name and _kind(runs[other]) == _kind(run)]

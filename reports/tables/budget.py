@@ -1,4 +1,4 @@
-"""Sentences about the time budget of a run, and what was left out because of it."""
+"""Sentences about the time budget of a run, and about what was left out because of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def left_out(run: Run, undecided: int = 0) -> str:
 
 
 def left_out_whole(run: Run) -> list[str]:
-    """The suites that have no figure because of the budget."""
+    """Return the suites that have no figure because of the budget."""
     suites = dict.fromkeys(record.suite for record in run.records if record.status == "left_out")
     return [suite for suite in suites if not any(_has_result(each) for each in run.records if each.suite == suite)]
 
@@ -38,13 +38,14 @@ def _has_result(record: Record) -> bool:
 
 
 def peers_left_out_whole(run: Run) -> list[str]:
-    """The peers that have no figure because of the budget."""
+    """Return the peers that have no figure because of the budget."""
     peers = dict.fromkeys(record.peer for record in run.records if record.status == "left_out")
     return [peer for peer in peers if not any(_has_result(each) for each in run.records if each.peer == peer)]
 
 
 def budget_line(run: Run, spoken: Mapping[str, str], with_ratios: Collection[str]) -> str:
-    """Say how much of the run the budget allowed and with how few launches, for the top of the page; "" if all of it.
+    """Say, for the top of the page, how much of the run the budget allowed and with how few launches; return "" if
+    nothing was left out.
 
     `spoken` has the names of suites for sentences, `with_ratios` the suites whose figures are compared as ratios.
     """

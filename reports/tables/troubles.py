@@ -14,7 +14,7 @@ from results.record import first_line
 
 @dataclass(frozen=True)
 class Trouble:
-    """Cells of one peer that are not ok, for one reason. `number` is the mark beside them in the tables."""
+    """The cells of one peer that are not ok for one reason. `number` is the mark beside them in the tables."""
 
     number: int
     peer: str
@@ -33,7 +33,7 @@ class Trouble:
 
     @property
     def command(self) -> str:
-        """The command that reproduces it, if the reason has a separate line with one."""
+        """The command that reproduces it, if the reason contains one on a separate line."""
         return next((line for line in self._more if _COMMAND.match(line)), "")
 
     @property
@@ -50,8 +50,8 @@ _COMMAND = re.compile(r"(\S*/)?python -m ")
 
 
 def troubles(run: Run, jobs: Sequence[Job]) -> list[Trouble]:
-    """Return all records that are not ok, grouped by peer, status and reason, findings first; and unavailable peers
-    whose reason is not in any record. Cells left out because of the time budget are not listed."""
+    """Return all records that are not ok, grouped by peer, status and reason, findings first, and the unavailable peers
+    whose reason is not in any record. Cells that were left out because of the time budget are not listed."""
     labels = {id(record): job.full_label for job in jobs for record in job.cells.values()}
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in run.records:

@@ -40,7 +40,9 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--address", help="run on the Ray cluster at this address, such as auto")
     where.add_argument(
-        "--hosts", type=int, help="run on this many hosts emulated on this machine (Linux, root), the first for the learner"
+        "--hosts",
+        type=int,
+        help="run on this many hosts emulated on this machine (Linux, root), the first for the learner",
     )
     parser.add_argument(
         "--lose-host", type=float, metavar="SECONDS", help="let the last of the hosts lose power after this long"

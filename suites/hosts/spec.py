@@ -1,8 +1,8 @@
 """What the hosts suite measures: a prioritized buffer whose rows are not on its users' host.
 
-The hosts are emulated on one machine (`suites.lan`), which needs root. The learner and an explorer are on host 1, and rows
-on the other hosts. One launch measures one peer with one workload, number of data hosts and speed of the links, or what
-one failure does to its learner.
+The hosts are emulated on one machine (`suites.lan`), which needs root. The learner and an explorer are on host 1, and
+the rows on the other hosts. One launch measures one peer with one workload, number of data hosts and speed of the
+links, or the effect of one failure on its learner.
 """
 
 from __future__ import annotations
