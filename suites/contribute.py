@@ -36,7 +36,7 @@ COMMON = ("root", "user", "localhost", "runner", "ubuntu", "debian")
 
 
 def obstacles() -> Iterator[str]:
-    """Yield why this machine cannot be measured now."""
+    """Yield the reasons why this machine cannot be measured now."""
     if "REPLAYBENCH_ADAPTER" in os.environ:  # this adapter's buffer would be measured, too
         yield f"REPLAYBENCH_ADAPTER must not be set, got {os.environ['REPLAYBENCH_ADAPTER']}"
         return
@@ -86,9 +86,9 @@ def _private() -> Iterator[tuple[str, str]]:
 
 
 def write(measured: Path, folder: Path = MACHINES) -> list[str]:
-    """Write the record of this run to `folder`, or return what is wrong with it."""
+    """Write the record of this run to `folder`, or return the errors in it."""
     record = load(measured)
-    for cell in record.records:  # these quote the system's messages
+    for cell in record.records:  # their reasons quote messages of the system
         cell.reason, cell.seen = cell.reason and anonymous(cell.reason), cell.seen and anonymous(cell.seen)
     record.peers = [replace(peer, reason=peer.reason and anonymous(peer.reason)) for peer in record.peers]
     stem = contribution.file_name(record).removesuffix(".json")

@@ -1,6 +1,6 @@
 """Check records that others contribute:  python -m suites.contribution RECORD.json ... [--base REVISION]
 
-Prints what is wrong with each record, and exits with 1 if anything is. docs/contribute.md says what a record must be.
+Prints the errors in each record, and exits with 1 if there are any. docs/contribute.md states the requirements.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def faults(path: Path) -> list[str]:
 
 
 def control_faults(run: Run) -> list[str]:
-    """Return how the machine's control failed: two identical sides must not differ."""
+    """Return the ways in which the machine's control failed: two identical sides must not differ."""
     found = frames.control(frames.table({"record": run}))
     blocks = min(found["launches"], default=0)
     if blocks < ENOUGH:
@@ -87,7 +87,7 @@ def _git(*command: str) -> bool:
 
 
 def version_faults(run: Run) -> list[str]:
-    """Return which libraries' versions differ from those that this checkout pins."""
+    """Return the libraries whose versions differ from those that this checkout pins."""
     found = []
     for peer in run.peers:
         wanted = pinned(peer.name) if peer.name in registry.every() else None

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted before anything was measured", file=sys.stderr)
         return 130
-    # An environment that fails after its first rows, or a run that can't go on.
+    # Raised if an environment fails after its first rows, or a run cannot continue.
     except (user_workload.BadWorkload, BadRecord) as error:
         print(f"suites.run: {error}", file=sys.stderr)
         return 2

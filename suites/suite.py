@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Quantity(NamedTuple):
-    """The unit of a benchmark's samples, and which direction is better."""
+    """The unit of a benchmark's samples, and the direction that is better."""
 
     unit: str
     better: Better
@@ -43,8 +43,8 @@ class Launch:
 
     @property
     def open_records(self) -> list[Record]:
-        """The records still to be measured. A cell that failed once is not measured again: its reason is known, and a
-        peer that hangs would use up its time limit in every block."""
+        """The records still to be measured. A cell that has failed once is not measured again, since its reason is
+        known, and a peer that hangs would use up its time limit in every block."""
         return [record for record in self.records if record.ok or record.pending]
 
     def due(self, block: int) -> list[Record]:
@@ -57,12 +57,12 @@ class Launch:
 
     @cached_property
     def by_job(self) -> Mapping[tuple, Record]:
-        """Job, without the peer -> its record."""
+        """Map each job (without the peer) to its record."""
         return {self._job(record): record for record in self.records}
 
     @property
     def first_job(self) -> tuple:
-        """The job of its first record, without the peer: launches with the same first job are compared."""
+        """The job of the launch's first record, without the peer. Launches with the same first job are compared."""
         return self._job(self.records[0])
 
     def _job(self, record: Record) -> tuple:
@@ -91,9 +91,9 @@ class Suite(ABC, Generic[S]):
     benchmarks: ClassVar[Mapping[str, Quantity]]
     #: profile -> settings; other profiles do not measure this suite
     profiles: Mapping[str, S]
-    #: False if one launch of each is enough; a time budget is then not spent on more launches
+    #: False if a single launch of each peer is enough; a time budget is then not spent on more launches
     repeated: ClassVar[bool] = True
-    #: The benchmarks that compare buffers: the gate judges them, and a budget's plan ranks buffers by them; None: all.
+    #: The benchmarks that compare buffers, by which the gate judges and a budget's plan ranks them; None: all.
     compared: ClassVar[Collection[str] | None] = None
     #: name of a workload generated for this suite -> the function that generates it
     generated: ClassVar[Mapping[str, Callable[[], Workload]]] = {}

@@ -1,4 +1,5 @@
-"""What make's targets take and run. Needs only the standard library: it runs before anything is installed.
+"""The variables and commands of make's targets. Needs only the standard library, since it runs before anything is
+installed.
 
     python -m suites.targets check "TARGET ..." [NAME=VALUE ...]
     python -m suites.targets command TARGET [NAME=VALUE ...]
@@ -26,7 +27,7 @@ from suites import SUITES
 Check = Callable[[str], str]  # what is wrong with a value, or ""
 
 PYTORCH_BUILT = ".peers/torch/.built"  # a file of make: PyTorch's venv, with our buffer built for it
-#: Profiles and suites with launches that need PyTorch, whichever buffer they measure.
+#: Profiles and suites with launches that need PyTorch, whatever buffer they measure.
 TRAINING = ("tiny", "apex", "solve_time", "paired_training", "paired_prioritized", "paired_sparse", "paired_speed")
 TRAINING_SUITES = ("apex", "solve_time", "paired_training")
 PROFILES = ("quick", "survey", "full", "sweep", "hosts", *TRAINING)
@@ -83,7 +84,7 @@ def some_of(known: Collection[str]) -> Check:
 def revision(text: str) -> str:
     command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}"]
     is_package = "==" in text or text.endswith(".whl")
-    is_shallow = Path(".git/shallow").exists()  # and lacks most revisions: the gate says what to do
+    is_shallow = Path(".git/shallow").exists()  # a shallow clone lacks most revisions: the gate says what to do
     if is_package or is_shallow or subprocess.run(command, capture_output=True).returncode == 0:
         return ""
     return f"cannot be {text!r}: name a revision, a wheel (dist/x.whl) or a release (name==1.0)"

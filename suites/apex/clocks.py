@@ -1,4 +1,4 @@
-"""What a process spends its time on: the durations of its calls, its CPU time, and the time that it is blocked."""
+"""How a process spends its time: the durations of its calls, its CPU time, and the time for which it is blocked."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ class Durations:
         return int(self._calls.value)
 
     def since(self, calls: int) -> np.ndarray:
-        """Return the durations of the calls after the first `calls`, of which at most the last LAST_CALLS are known."""
+        """Return the durations of the calls after the first `calls`. Only those of the last LAST_CALLS calls are
+        known."""
         end = self.calls
         numbers = np.arange(max(calls, end - LAST_CALLS), end)
         return np.frombuffer(self._last, np.int64)[numbers % LAST_CALLS]
 
 
 class ThreadTimes(NamedTuple):
-    """How long a process's main thread has run, and waited for a processor, in seconds, and when that was read."""
+    """How long a process's main thread has run and has waited for a processor, in seconds, and when this was read."""
 
     running: float
     waiting: float
@@ -55,14 +56,14 @@ class ThreadTimes(NamedTuple):
 
 
 def blocked(before: ThreadTimes, after: ThreadTimes) -> float:
-    """Return the share of the time in between in which the process neither ran nor could have run: it slept, on a lock
-    or until another process answered."""
+    """Return the share of the time in between in which the process neither ran nor was ready to run: it slept, waiting
+    for a lock or for another process's answer."""
     awake = after.running - before.running + after.waiting - before.waiting
     return min(1.0, max(0.0, 1 - awake / (after.at - before.at)))
 
 
 class CpuTime(NamedTuple):
-    """The CPU time that this process and all its descendants have used so far, in seconds, and when that was read."""
+    """The CPU time that this process and all its descendants have used so far, in seconds, and when this was read."""
 
     used: float
     at: float

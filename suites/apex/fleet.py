@@ -24,7 +24,7 @@ PREPARED_ROWS = 10_000
 
 @dataclass
 class ExplorerFleet:
-    """What an explorer needs. It is a class because a process that is not forked receives it by pickling."""
+    """The state that an explorer needs. It is a class because a process that is not forked receives it by pickling."""
 
     adapter: Adapter
     job: ApexJob
@@ -37,8 +37,8 @@ class ExplorerFleet:
     def explore(self, number: int, shared: Shared) -> None:
         """An explorer: steps its environment, and adds its rows with random priorities.
 
-        Rows are counted as they are made, because in a short window an explorer with a slow environment makes only a
-        few calls. While it waits for the buffer, it makes none.
+        Rows are counted when they are produced, because an explorer with a slow environment makes only a few calls in a
+        short window. While it waits for the buffer, it produces no rows.
         """
         random = np.random.default_rng((number, os.getpid()))
         counter = shared.added[number]
@@ -110,14 +110,14 @@ class TimedLearner:
         return batch
 
     def checked_step(self) -> None:
-        """Take a step, and check each row: if it is not whole, it was torn or never written."""
+        """Take a step, and check each row: a row that is not whole was torn or never written."""
         whole = self.are_whole(self.step())
         self.checked += len(whole)
         self.wrong += int(np.count_nonzero(~whole))
 
 
 def priorities_by(job: ApexJob) -> Callable[[Columns], Array]:
-    """Return what the learner does with a batch: it works, and returns new priorities."""
+    """Return a function that does the learner's work on a batch and returns new priorities."""
     if job.work_us == DQN:
         return _dqn()
     fresh, seconds = priority_sets(LEARNER_BATCH, seed=2), job.work_us / 1e6

@@ -4,8 +4,9 @@
 
 One launch measures one peer; its jobs share one buffer, which is filled first. Before each timed window every sampled
 row is checked: CartPole's dynamics are deterministic, so a row that mixes two writers' rows, or was never written, is
-detected. On Seaquest only the frames are checked: successive stacks overlap. The number of rows checked is a figure of
-its own, `whole`, whose status is `wrong` if any of them was broken. The other figures are measured even in that case.
+detected. On Seaquest, only the frames are checked, since successive stacks overlap. The number of rows checked is a
+separate figure, `whole`, whose status is `wrong` if any row was broken. The other figures are measured even in that
+case.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from suites.workloads.recipes import RECIPES
 JOB = ApexJob(WORKLOAD, explorers=4, rows=100, capacity=10_000, step_us=REAL, work_us=0)
 FILL_SECONDS = 60.0
 STARVED_SECONDS = 5.0  # a window in which no explorer adds anything is prolonged up to this length
-NEW_ROWS = 1_000  # added before rows are checked: those with which the buffer was filled were written alone
+NEW_ROWS = 1_000  # added before rows are checked, since no other process was writing when the buffer was filled
 CHECKED_SHARE, WARM_SHARE = 0.5, 0.125  # of the window's length, spent before it
-HUGE, SMALL = 1e12, 0.01  # a priority that makes almost every draw return its row, and one of rows drawn before
-TRIALS, MOST_SAMPLES = 10, 200  # per staleness; samples until a trial gives up
+HUGE, SMALL = 1e12, 0.01  # a priority that makes almost every draw return its row, and one for rows drawn earlier
+TRIALS, MOST_SAMPLES = 10, 200  # per figure of staleness; samples after which a trial gives up
 
 Figure = tuple[Outcome, float | None, str | None]  # outcome, value, and the reason if there is no value or it is wrong
 Figures = dict[str, Figure]
@@ -80,7 +81,7 @@ def _figure(found: tuple[Outcome, str]) -> Figure:
 
 
 def _close(adapter: Adapter) -> None:
-    """Close a buffer that has failed; a second failure adds nothing."""
+    """Close a buffer that has failed; a second failure is only printed."""
     try:
         adapter.close()
     except Exception as error:
@@ -93,7 +94,7 @@ def _make(peer: str, jobs: Sequence[ApexJob]) -> Adapter:
     if job.cores != ALL:  # before any process or thread is started
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.cores])
     if any(each.step_us == REAL for each in jobs):
-        RECIPES[job.workload].make().close()  # so that explorers need not import its libraries, one after the other
+        RECIPES[job.workload].make().close()  # so that explorers do not import its libraries one after the other
     prepare(kind.preload)
     recording = workloads.load(job.workload)
     spec = Spec(job.capacity, recording.fields, prioritized=True)
@@ -145,7 +146,7 @@ def _window(
     durations = {"add": fleet.adds, "sample": [learner.samples], "update": [learner.updates]}
     calls = {name: [each.calls for each in kept] for name, kept in durations.items()}
     processes = [process.pid for process in explorers.processes.values() if process.pid is not None]
-    # Slow readings come first and last, and record their time: on a busy machine, they take tens of ms.
+    # Slow readings come first and last, and record when they were made: on a busy machine, they take tens of ms.
     cpu = CpuTime.now()
     theirs, ours, rows = [ThreadTimes.by(each) for each in processes], ThreadTimes.by(os.getpid()), explorers.added()
     took, steps = 0.0, 0
@@ -175,10 +176,10 @@ def _window(
 
 
 def _staleness(adapter: Adapter) -> Figure:
-    """Measure how many samples are drawn before a new priority takes effect: those that the buffer has prefetched. A
-    row gets a huge priority, so the first sample drawn with this priority contains the row. As in training, the
-    sample's own indexes are passed: given only some of these, a buffer may not know which sample is meant, and refuse
-    an update that may be late."""
+    """Measure how many samples are drawn before a new priority takes effect, because the buffer has prefetched them. A
+    row gets a huge priority, so the first sample drawn with this priority contains the row. As in training, all of the
+    sample's indexes are passed: given only some of them, a buffer may not be able to identify the sample, and may
+    refuse an update that could be late."""
     worst = 0
     for _ in range(TRIALS):
         indexes = adapter.sample(LEARNER_BATCH)["indexes"]

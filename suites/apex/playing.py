@@ -1,4 +1,4 @@
-"""Explorers' real environments, played with random actions, and checks of the rows that come from these."""
+"""Explorers' real environments, played with random actions, and checks of the resulting rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Transition = tuple[Array, int, float, Array, bool]  # obs, act, rew, next_obs, d
 
 
 def play(workload: str, stack: int, seed: int) -> Iterator[Transition]:
-    """Yield transitions of the workload's environment without end; the last axis of an observation is its `stack`."""
+    """Yield an endless series of transitions of the workload's environment; the last axis of an observation is its
+    `stack`."""
     import gymnasium
 
     env = RECIPES[workload].make()
@@ -32,13 +33,13 @@ def play(workload: str, stack: int, seed: int) -> Iterator[Transition]:
 
 def frames_follow(rows: Columns) -> Array:
     """Return, for each row, whether its next stack of frames is its stack without the oldest frame, plus a new one. A
-    row that was never written is black, which Seaquest's frames never are."""
+    row that was never written is black, unlike any of Seaquest's frames."""
     follow = np.all(rows["obs"][..., 1:] == rows["next_obs"][..., :-1], axis=(1, 2, 3))
     return follow & rows["obs"].any(axis=(1, 2, 3))
 
 
 def check_of(recording: Workload) -> tuple[Callable[[Columns], Array], str]:
-    """Return a function that says which rows are whole, and what whole rows are."""
+    """Return a function that finds the whole rows, and a description of whole rows."""
     if recording.stack > 1:
         return frames_follow, "pairs of successive stacks of frames"
     return cartpole.is_step, "steps of CartPole"

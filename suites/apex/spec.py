@@ -30,9 +30,9 @@ BENCHMARKS = {
 }
 #: Measured once per launch, with its last job.
 ONCE = ("staleness", "memory")
-#: Instead of an environment's CPU time per step, in microseconds: play the real environment with random actions.
+#: In place of an environment's CPU time per step, in microseconds: play the real environment with random actions.
 REAL = -1
-#: Instead of the learner's CPU time per step: train a dueling double DQN, whose TD errors become the priorities.
+#: In place of the learner's CPU time per step: train a dueling double DQN, whose TD errors become the priorities.
 DQN = -1
 ALL = 0  # cores
 
@@ -42,8 +42,8 @@ class ApexJob:
     """`explorers` processes that add `rows` rows per call, each after `rows` steps of its environment, beside a learner
     that works between sampling and updating priorities, on `cores` cores of the machine.
 
-    `step_us` and `work_us` are the microseconds of a step and of that work, or REAL and DQN. They are CPU times: where
-    processes outnumber the cores, they take longer.
+    `step_us` and `work_us` are the microseconds of a step and of that work, or REAL and DQN. They are CPU times: if
+    there are more processes than cores, they take longer.
     """
 
     workload: str
@@ -88,7 +88,7 @@ class ApexGroup:
 
     @property
     def jobs(self) -> list[ApexJob]:
-        # What is measured with the last job alone is measured with the usual learner.
+        # Benchmarks that are measured only with the last job use the usual learner.
         costs = [*self.working, *((step, self.work_us) for step in self.step_us)]
         return [
             ApexJob(self.workload, explorers, self.rows, self.capacity, step, work, self.cores)
@@ -103,7 +103,7 @@ class ApexSettings(SuiteSettings):
 
 
 FLEETS, MILLION = (1, 2, 4, 8, 16), 1_000_000
-#: A learner that works 1 ms between samples: without work, the buffer is all that it waits for.
+#: A learner that works 1 ms between samples. A learner without work would only wait for the buffer.
 WORKING = [(REAL, 1_000)]
 PROFILES = {
     "tiny": ApexSettings(blocks=2, groups=[ApexGroup((1, 2), (0, REAL), 2_000)], seconds=0.2),
@@ -117,7 +117,7 @@ PROFILES = {
             ApexGroup(FLEETS, (0, 20, REAL), MILLION, served=False),
             ApexGroup((1, 4), (0, 200), 10_000, blocks=3),
             ApexGroup(FLEETS, (200, 2_000), MILLION, blocks=3, served=False),
-            # The other axes, each on its own.
+            # The other axes, each varied by itself.
             ApexGroup((2, 8), (0, 200), MILLION, rows=1, blocks=3, served=False),
             ApexGroup((2, 8), (0, 200), MILLION, rows=10, blocks=3, served=False),
             ApexGroup((2, 8), (0, 200), 10_000, blocks=3, served=False),

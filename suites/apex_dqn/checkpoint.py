@@ -1,4 +1,5 @@
-"""Checkpoints: networks, buffer and counters, from which a training run resumes with the same next sample."""
+"""Checkpoints of networks, buffer and counters, from which a training run resumes with the sample that would have come
+next."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def supported(peer: str) -> bool:
 
 
 def digest(adapter: Adapter, batch: Columns) -> str:
-    """Return what identifies a sample: a hash of its rows."""
+    """Return a hash of a sample's rows, which identifies the sample."""
     rows = b"".join(np.ascontiguousarray(batch[name]).tobytes() for name in adapter.fields)
     return hashlib.sha256(rows).hexdigest()
 

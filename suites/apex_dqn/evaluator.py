@@ -18,7 +18,7 @@ from suites.workloads.recipes import gymnasium_make
 
 
 def play(network: Network, envs: list[gymnasium.Env], seed: int) -> Array:
-    """Play one greedy episode per environment, in lockstep; return the episodes' returns, float64 (len(envs),)."""
+    """Play one greedy episode per environment, all in lockstep; return the episodes' returns, float64 (len(envs),)."""
     obs = np.stack([observed(env.reset(seed=seed + i)[0]) for i, env in enumerate(envs)])
     returns, playing = np.zeros(len(envs)), np.arange(len(envs))
     while len(playing):

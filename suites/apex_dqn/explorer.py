@@ -73,7 +73,7 @@ def explore(
     def store(transition: Transition, priority: float) -> None:
         if local.rows + 1 < settings.local_rows or progress.may_add(
             number, adapter.flush
-        ):  # so that nothing is added during a pause
+        ):  # so that no transition is added during a pause
             progress.transitions[number] += local.store(transition, priority)
 
     while progress.may_add(number, adapter.flush):

@@ -20,11 +20,11 @@ from suites.apex_dqn.weights import NetworkWeights
 from suites.workloads.recipes import gymnasium_make
 
 RETURN_SECONDS = 60.0
-PAUSE_SECONDS = 30.0  # for which a checkpoint waits for explorers
+PAUSE_SECONDS = 30.0  # for which a checkpoint waits until explorers pause
 
 
 class Training:
-    """A learner with its buffer. `folder` holds checkpoints; None: none are written."""
+    """A learner with its buffer. Checkpoints are written to `folder`, unless it is None."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class Training:
                 self.train_on(self.save())
                 self.progress.go_on()
                 due = time.monotonic() + every
-        while not self.progress.all_ended():  # the supervisor kills those that do not; their last calls must return
+        while not self.progress.all_ended():  # the supervisor kills those that hang; the others' last calls must return
             self.adapter.serve()
             time.sleep(0.005)
         if self.folder is not None and self.learner.steps:
             self.save()
 
     def sample(self) -> Columns:
-        """Return a batch. Over several hosts, wait for lost rows to return, or for new ones."""
+        """Return a batch. If the buffer is on several hosts, wait until lost rows return or new rows arrive."""
         until = time.monotonic() + RETURN_SECONDS
         while True:
             try:

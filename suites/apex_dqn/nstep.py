@@ -65,7 +65,7 @@ class NStepWindow:
         return left
 
     def _first(self, obs: Array, values: Array, discount: float) -> tuple[Transition, float]:
-        """Remove the oldest step, and return its transition to `obs`."""
+        """Remove the oldest step, and return its transition, which leads to `obs`."""
         rew = sum(self.gamma**k * step.rew for k, step in enumerate(self._steps))
         first = self._steps.popleft()
         error = rew + discount * float(np.max(values)) - float(first.values[first.act])

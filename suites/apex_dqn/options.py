@@ -12,7 +12,7 @@ from adapters import registry
 from suites.apex_dqn.settings import BadSetting, TrainingSettings
 
 SETTINGS = "settings.json"
-MOST_HOSTS = 16  # made of one machine
+MOST_HOSTS = 16  # emulated on one machine
 ON_HOSTS = ["cpprb_impl[Ray]", "cpprb_impl[Ray, unencrypted]"]  # buffers over several hosts; the first is the default
 
 
@@ -99,7 +99,8 @@ def _usable() -> list[str]:
 
 
 def _stored(folder: Path, given: dict[str, object]) -> TrainingSettings:
-    """Return the settings of the training run in `folder`. Raises `BadSetting`, also if different ones are given."""
+    """Return the settings of the training run in `folder`. Raises `BadSetting`, also if the given options differ from
+    them."""
     if not (folder / SETTINGS).exists():
         raise BadSetting("resume", f"must be the folder of a training run, and {folder} has no {SETTINGS}")
     try:

@@ -1,4 +1,5 @@
-"""The processes of a training run, and what they share besides transitions. Here, all are on this machine."""
+"""The processes of a training run, and what they share in addition to transitions. Here, all of them are on this
+machine."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class ProcessStarter(Protocol):
         """Start a process that calls `work(*args)`; `beside`: on the supervisor's host."""
 
     def close(self) -> None:
-        """Kill the processes that still run. May be called again."""
+        """Kill the processes that are still running. May be called more than once."""
 
 
 class Forked:
@@ -73,8 +74,8 @@ class Forked:
 
 
 def _run(supervisor: int, signals: set[signal.Signals], work: Callable[..., None], args: tuple[Any, ...]) -> None:
-    # Unlike a thread that polls the supervisor's id, this also ends a stopped process. Children are forked by the
-    # thread that supervises them until they end, and the kernel sends the signal when that thread ends.
+    # Unlike a thread that polls the supervisor's id, this signal also ends a stopped process. Children are forked by
+    # the thread that supervises them until they end, and the kernel sends the signal when that thread ends.
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     libc.prctl(PR_SET_NAME, f"apex {work.__name__}".encode())  # shown by ps and top

@@ -38,7 +38,7 @@ TROUBLE = (
 
 @contextmanager
 def _claimed(folder: Path, settings: TrainingSettings, resume: bool) -> Iterator[None]:
-    """Make the folder, and lock it. Raises ValueError if it belongs to another training run."""
+    """Create the folder and lock it. Raises ValueError if it belongs to another training run."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -59,7 +59,8 @@ def check_new(folder: Path) -> None:
 
 
 def _continue(folder: Path, args: argparse.Namespace | None = None) -> str:
-    """Say how to continue a training run with these options: the time limit includes the time before."""
+    """Say how to continue a training run with these options. The time limit includes the time that has already
+    passed."""
     variables = {"RESUME": shlex.quote(_shown(folder))}
     if args:
         variables |= {"MINUTES": math.ceil(args.seconds / 60) + 10, "HOSTS": args.hosts, "ADDRESS": args.address}

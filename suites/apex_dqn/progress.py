@@ -1,4 +1,4 @@
-"""What the processes of a training run share besides transitions and weights: counters and flags."""
+"""The counters and flags that the processes of a training run share in addition to transitions and weights."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ ENDED = -1  # in `paused`: the explorer adds nothing more
 class Evaluation(NamedTuple):
     """The result of one evaluation."""
 
-    seconds: float  # into the training run, when the evaluation ended
+    seconds: float  # from the start of the training run to the end of the evaluation
     score: float  # mean return
-    steps: int  # of the learner, when it published the evaluated weights
+    steps: int  # of the learner, up to the publication of the evaluated weights
 
 
 def score_at(evaluations: Sequence[Evaluation], second: float) -> float:
-    """Return the score of the last evaluation that had ended by then, or of the first one. A training run that has
-    solved its task has ended, and keeps its last score."""
+    """Return the score of the last evaluation that had ended by then, or of the first evaluation if none had. A
+    training run that has solved its task has ended and keeps its last score."""
     ended = [each for each in evaluations if each.seconds <= second]
     return (ended[-1] if ended else evaluations[0]).score
 
 
 class Counters:
-    """Shared counters. Each word has one writer at a time, so there is no lock that a killed process could keep.
+    """Shared counters. Each word has one writer at a time, so there is no lock that a killed process could continue to
+    hold.
 
     Pauses are numbered. Explorers repeat the number of a pause once they wait, so an answer to an earlier pause is not
     mistaken for one to the current pause.
@@ -43,7 +44,7 @@ class Counters:
         self.last_return = context.RawArray(ctypes.c_double, explorers)
         self.steps = context.RawValue(ctypes.c_int64, 0)  # of the learner
         self.error = context.RawValue(ctypes.c_double, 0.0)  # the mean absolute TD error of its last batch
-        self.began = context.RawValue(ctypes.c_double, time.monotonic())  # earlier by what a resumed run took before
+        self.began = context.RawValue(ctypes.c_double, time.monotonic())  # earlier by the time before a resumption
         self.reason = context.RawArray(
             ctypes.c_char, LONGEST_REASON + 1
         )  # why the learner cannot continue; empty if it can
@@ -60,8 +61,8 @@ class Counters:
         return self.now() - self.began.value
 
     def may_add(self, explorer: int, flush: Callable[[], None] = lambda: None) -> bool:
-        """In an explorer: wait while there is a pause, after a call of `flush`. Return whether it may add transitions,
-        or must end."""
+        """For explorers: during a pause, call `flush` and wait. Return whether the explorer may add transitions;
+        otherwise it must end."""
         while (number := self.pause.value) and not self.stop.value:
             if self.paused[explorer] != number:
                 flush()
@@ -70,7 +71,7 @@ class Counters:
         return not self.stop.value
 
     def all_paused(self, seconds: float) -> bool:
-        """In the learner: begin a pause. Return whether all explorers wait, after at most `seconds`."""
+        """For the learner: begin a pause. Return whether all explorers are waiting, after at most `seconds`."""
         self._pauses += 1
         self.pause.value = self._pauses
         deadline = time.monotonic() + seconds
@@ -86,5 +87,5 @@ class Counters:
         self.evaluated.close()
 
     def go_on(self) -> None:
-        """In the learner: end the pause."""
+        """For the learner: end the pause."""
         self.pause.value = 0

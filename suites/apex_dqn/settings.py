@@ -31,8 +31,8 @@ class BadSetting(ValueError):  # noqa: N818 (named after what it is about)
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """Defaults are for small environments such as CartPole on a few cores. The values of Horgan et al. 2018, for Atari
-    on hundreds of cores, are in parentheses."""
+    """The settings of a training run. The defaults suit small environments such as CartPole on a few cores. The values
+    of Horgan et al. 2018, for Atari on hundreds of cores, are in parentheses."""
 
     env: str = "CartPole-v1"
     peer: str = "cpprb_impl[lock=none]"
@@ -61,7 +61,7 @@ class TrainingSettings:
             if type(value) is not kind:
                 raise BadSetting(each.name, f"must be of type {kind.__name__}, got {value!r}")
             smallest, largest = RANGES.get(each.name, (1, 10**12))
-            if kind is not str and not smallest <= value <= largest:  # NaN fails, too
+            if kind is not str and not smallest <= value <= largest:  # this also refuses NaN
                 raise BadSetting(each.name, f"must be from {smallest} to {largest}, got {value}")
 
     def epsilon(self, explorer: int) -> float:

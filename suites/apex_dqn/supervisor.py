@@ -1,4 +1,5 @@
-"""The supervisor: starts a training run's processes, restarts explorers and evaluators that died, and ends them all."""
+"""The supervisor: starts a training run's processes, restarts explorers and evaluators that have died, and ends all
+processes."""
 
 from __future__ import annotations
 
@@ -23,17 +24,17 @@ from suites.workloads.recipes import gymnasium_make
 
 LOOK_SECONDS = 0.1
 END_SECONDS = 60.0  # for processes to end by themselves, including a last checkpoint
-EXPLORER_SECONDS = 10.0  # for explorers to end, before they are killed so that the learner need not wait for them
-LIVES = 3  # an explorer that dies this often without adding a transition, or an evaluator without a score, cannot run
+EXPLORER_SECONDS = 10.0  # for explorers to end; then they are killed, so that the learner need not wait for them
+LIVES = 3  # if an explorer dies this often without adding a transition, or an evaluator without a score, the run fails
 
 
 class Failed(Exception):  # noqa: N818 (its name is the outcome)
-    """A process that the training run cannot do without has ended."""
+    """A process that is indispensable to the training run has ended."""
 
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What a training run reached."""
+    """The result of a training run."""
 
     seconds: float
     steps: int
@@ -128,8 +129,8 @@ class Supervisor:
 
 
 def buffer_and_weights(settings: TrainingSettings) -> tuple[Spec, int]:
-    """Return what the buffer must store, and the network's number of weights. Raises ValueError if DQN cannot act in
-    the environment."""
+    """Return the specification of the buffer and the network's number of weights. Raises ValueError if DQN cannot act
+    in the environment."""
     env = gymnasium_make(settings.env)
     weights = sum(each.numel() for each in network_for(env, settings).parameters())
     spec = Spec(
@@ -147,7 +148,7 @@ def buffer_and_weights(settings: TrainingSettings) -> tuple[Spec, int]:
 @contextmanager
 def on_this_machine(settings: TrainingSettings) -> Iterator[tuple[Adapter, ProcessStarter]]:
     """Make the buffer and the starter of processes; close the buffer at the end. Raises ValueError if DQN cannot act in
-    the environment, and whatever the buffer raises if it cannot be made."""
+    the environment, and the buffer's own exceptions if it cannot be created."""
     spec, weights = buffer_and_weights(settings)
     with (
         closing(registry.adapter_class(settings.peer).make(spec)) as adapter,

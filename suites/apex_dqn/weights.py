@@ -11,7 +11,7 @@ from cpprb_impl import MPReplayBuffer
 
 
 class NetworkWeights(Protocol):
-    """How the learner's weights reach explorers and the evaluator."""
+    """Transfers the learner's weights to the explorers and the evaluator."""
 
     def publish(self, version: int, flat: Array) -> None:
         """Store `flat`, float32 (weights,), as the newest version. `version` must increase."""

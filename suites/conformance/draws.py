@@ -15,7 +15,7 @@ from suites.conformance.probing import CAPACITY, BufferPool, Overwritten, Probed
 LAST = CAPACITY - 1  # the last slot of the ring
 WRAPPED = 20  # rows added after the buffer is full
 LOW, HIGH = 0.05, 5.0  # priorities spanning two decades
-ROUNDS = 200  # of updates, at most; fewer once every row has been updated
+ROUNDS = 200  # of updates, at most; the updates end once every row has been updated
 GIVEN_ROUNDS = 48  # each with 1 or 16 draws
 NEW_DRAWS, ONE_BY_ONE, NEW_CAPACITY = 800, 200, 17
 WEIGHED = 20  # batches
@@ -75,7 +75,8 @@ def _without_last(buffer: ProbedBuffer, counts: np.ndarray, shares: np.ndarray) 
 
 
 def _parts(pool: BufferPool) -> Iterator[tuple[str, ProbedBuffer | None]]:
-    """Yield the description of each state and a buffer in that state, or None if the peer refuses to make one."""
+    """Yield the description of each state and a buffer in that state, or None in its place if the peer refuses to
+    create it."""
     generator = np.random.default_rng(pool.setting.seed)
     two_decades = generator.permutation(np.geomspace(LOW, HIGH, CAPACITY))
     try:
@@ -158,7 +159,7 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
             buffer.update(batch["indexes"], numbers)
     fits = {word: fit(counts, np.array([rest, priority + eps])) for word, priority in candidates.items()}
     word, total = max(fits, key=fits.get), int(counts.sum())
-    if word == "the largest, rounded down" and fits["the largest"] > DOUBT:  # 2.9 and 2 are hard to tell apart
+    if word == "the largest, rounded down" and fits["the largest"] > DOUBT:  # 2.9 and 2 are hard to distinguish
         word = "the largest"
     about = f"{counts[1] / total:.1%} of {total:,} draws"
     if fits[word] <= SIGNIFICANCE:

@@ -1,6 +1,6 @@
-"""Probes of invalid use: sampling too early or too much, updating a priority too late or to an invalid value.
+"""Probes of invalid use: sampling too early or too many rows, updating a priority too late or to an invalid value.
 
-Each call may hang or end the process: `BufferPool.announce_risk` announces it first.
+Since each call may hang or end the process, `BufferPool.announce_risk` announces it first.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m suites.conformance --peer NAME [--draws N] [--patience S] [--seed N] [--cells FILE]
 
-Each check drives the peer and observes one behaviour (`adapters.behaviours`), which is compared with the one that
-the peer's contract states. The record stores the observed word and the evidence for it. A figure says how much was
-checked. A wrong result is repeated up to twice with different seeds, and withdrawn only if both repetitions are sound.
-A peer that does better than its contract states is no finding: the evidence then says that the adapter is out of date.
+Each check drives the peer and observes one behaviour (`adapters.behaviours`), which is compared with the one that the
+peer's contract states. The record stores the observed word and the evidence for it. A figure says how much was checked.
+A wrong result is repeated up to twice with different seeds, and withdrawn only if both repetitions are sound. If a peer
+does better than its contract states, this is no finding: the evidence then says that the adapter is out of date.
 
 Some calls may never return, or may end the process, so a worker process makes the calls while another process watches.
 The worker announces such a call in advance. If it then reports nothing within the patience, the observed behaviour is
@@ -73,7 +73,7 @@ RISK = "risk"  # a worker's announcement of a call that may never return
 
 
 def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
-    """The fields of the result for this observation."""
+    """Return the fields of the result for this observation."""
     promised, observed = kind.contract.behaviours[check], Contract.CHECKS[check](seen.word)
     said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
     if observed.meaning is Meaning.SOUND and promised.meaning is not Meaning.SOUND:
@@ -202,7 +202,7 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
         yield from (result(check, outcome=outcome, reason=reason) for check in SUITE.benchmarks)
         return
     judged = partial(_judged, kind, shlex.join([venvs.shown(kind.venv), *SUITE.command(peer, setting.options())]))
-    doubtful: list[tuple[int, Mapping[str, dict]]] = []  # repeated when the first worker has ended
+    doubtful: list[tuple[int, Mapping[str, dict]]] = []  # repeated after the first worker has ended
     for number, (checks, said) in enumerate(zip(PARTS.values(), watch(peer, setting), strict=True)):
         found = {check: judged(check, report) for check, report in said.items()}
         if any(each["outcome"] == "wrong" for each in found.values()):
@@ -217,15 +217,15 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
 
 
 def _judged(kind: type[Adapter], again: str, check: str, report: dict) -> dict:
-    """The fields of the result for what a worker reported about a check."""
+    """Return the fields of the result for a worker's report about a check."""
     return judge(kind, check, Seen(**report), again) if "word" in report else report
 
 
 def _confirmed(
     found: Mapping[str, dict], judged: Callable[[str, dict], dict], repeat: Callable[[int], Mapping[str, dict]]
 ) -> Mapping[str, dict]:
-    """Return the results. A wrong one is withdrawn only if every repetition is sound, and then replaced by the last; a
-    repetition that crashes, hangs or fails confirms it."""
+    """Return the results. A wrong result is withdrawn only if every repetition is sound, and is then replaced by the
+    last repetition; a repetition that crashes, hangs or fails confirms it."""
     doubtful, instead = {check for check, each in found.items() if each["outcome"] == "wrong"}, {}
     for repetition in range(1, REPETITIONS + 1):
         said = repeat(repetition) if doubtful else {}

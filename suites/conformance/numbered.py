@@ -1,4 +1,4 @@
-"""The rows that the conformance suite stores: numbered, and all different."""
+"""The rows that the conformance suite stores. They are numbered, and all different."""
 
 from __future__ import annotations
 

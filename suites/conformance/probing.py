@@ -39,12 +39,12 @@ class ProbedBuffer:
 
     @property
     def held(self) -> np.ndarray:
-        """The numbers of the rows that the buffer must hold, oldest first."""
+        """Return the numbers of the rows that the buffer must hold, oldest first."""
         stored = self.added - self.adapter.waiting
         return np.arange(max(0, stored - self.spec.capacity), stored)
 
     def next_rows(self, rows: int) -> Columns:
-        """The columns of the rows to add next, as copies that the caller may change."""
+        """Return the columns of the rows to add next, as copies that the caller may change."""
         assert self.added + rows <= SERIES
         columns = {name: column[self.added : self.added + rows].copy() for name, column in self.columns.items()}
         self.added += rows
@@ -64,8 +64,8 @@ class ProbedBuffer:
             self.adapter.add_batch(self.next_rows(rows))
 
     def sample(self, size: int) -> tuple[np.ndarray, Columns]:
-        """Sample; return the rows' numbers and the batch. Raises `WrongAnswer` if the batch holds anything but added
-        rows, and `Overwritten` if it holds a row that should be gone."""
+        """Sample; return the rows' numbers and the batch. Raises `WrongAnswer` if the batch contains anything other
+        than added rows, and `Overwritten` if it contains a row that should have been overwritten."""
         batch = self.adapter.sample(size)
         numbers = self.known.check(batch, size)
         if not np.isin(numbers, self.held).all():
@@ -96,7 +96,7 @@ class ProbedBuffer:
 
     @property
     def drawable(self) -> np.ndarray:
-        """Which of the held rows can be drawn at all, according to the contract."""
+        """Return which of the held rows can be drawn at all, according to the contract."""
         last = self.held % self.spec.capacity == self.spec.capacity - 1
         return ~last | self.adapter.contract.draws_last_slot
 
@@ -107,7 +107,7 @@ class ProbedBuffer:
 
     @property
     def independent(self) -> int:
-        """How many rows of a batch are independent draws: without replacement, only the first."""
+        """Return how many rows of a batch are independent draws: without replacement, this is only the first row."""
         return 1 if self.takes_out else 16
 
     def count(self, draws: int, size: int | None = None) -> np.ndarray:
@@ -119,7 +119,7 @@ class ProbedBuffer:
         return counts
 
     def shares(self) -> np.ndarray:
-        """The probabilities with which the held rows must be drawn."""
+        """Return the probabilities with which the held rows must be drawn."""
         if not self.spec.prioritized:
             return np.full(len(self.held), 1 / len(self.held))
         weights = (self.raw[self.held] + self.adapter.contract.eps) ** self.spec.alpha
@@ -135,7 +135,7 @@ class Overwritten(AssertionError):  # noqa: N818 (says what the row is)
 
 
 def fit(counts: np.ndarray, shares: np.ndarray) -> float:
-    """The p-value of these counts given the shares; also small if a row that must be drawn is missing."""
+    """Return the p-value of these counts given the shares. It is also small if a row that must be drawn is missing."""
     shares = shares / shares.sum()
     missing = (counts == 0) & (shares > 0)
     never = np.exp(-shares[missing] * counts.sum()).min() * len(counts) if missing.any() else 1.0

@@ -1,4 +1,4 @@
-"""Probes of storage: are rows returned unchanged, with their dtype and shape, and what memory is shared?"""
+"""Probes of storage: are rows returned unchanged, with their dtype and shape, and which memory is shared?"""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _fields(kind: str) -> dict[str, Field]:
 
 
 def hard_columns(fields: Mapping[str, Field]) -> Columns:
-    """Rows of values that a careless store would change; the reward identifies the row."""
+    """Return rows of values that careless storage would change; the reward identifies the row."""
     columns = {}
     for place, (name, field) in enumerate(fields.items()):
         dtype, cells = np.dtype(field.dtype), int(np.prod(field.shape, dtype=int))
@@ -145,7 +145,7 @@ def _worst(found: list[tuple[str, str]], order: tuple[str, ...], looked_at: int,
 
 
 def ring(pool: BufferPool) -> dict[str, Seen]:
-    """Check, at several fill levels, that overwritten rows are never returned and that every other row is."""
+    """Check at several fill levels that overwritten rows are never returned, and that all other rows are."""
     capacity, looked_at, points = ROWS, 0, (10, ROWS, ROWS + 5, 3 * ROWS - 1, 6 * ROWS)
     with pool.buffer(fresh=True, capacity=capacity) as buffer:
         for turn, point in enumerate(points):

@@ -69,7 +69,8 @@ class Conformance(Suite[ConformanceSettings]):
         return [numbered.WORKLOAD]
 
     def peers(self) -> list[str]:
-        """Peers of one process, and shared ones, except those that need a cluster per buffer, which take too long."""
+        """Return single-process and shared peers, except those that need a cluster per buffer, which would take too
+        long."""
         return [*registry.alone(), *registry.SHARED]
 
     def launches(

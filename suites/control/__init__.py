@@ -1,1 +1,1 @@
-"""Control: by how much two identical launches differ."""
+"""Control: how much two identical launches differ."""

@@ -1,8 +1,8 @@
-"""The control: the throughput of one side, a launch like any other.
+"""The control: measures the throughput of one side, in a launch like any other.
 
     python -m suites.control --peer NAME --side first|second [--job JOB ...] [--seconds S]
 
-`suites/control/spec.py` says what it is for.
+`suites/control/spec.py` explains its purpose.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the control measures: one peer as if it were two, each side by launches of its own.
+"""What the control measures: one peer as if it were two, with separate launches for each side.
 
-The commands of the sides differ only in the name of the side. A difference between them is therefore the machine's, and
-a difference between two peers that is not larger says nothing about them.
+The commands of the sides differ only in the name of the side. A difference between them is therefore due to the
+machine, and a difference between two peers is meaningless unless it is larger.
 """
 
 from __future__ import annotations

@@ -41,9 +41,9 @@ from suites.throughput.tasks import ThroughputJob
 
 STRACE_TIMES = 10  # times as many calls under strace, which hardly slows a process down
 WARM_CALLS = 10
-IDLE = "idle"  # a job that does nothing: its counts are the harness's own
-# Two runs would differ in the hashes of strings, in NumPy's threads, and if only one wrote bytecode files. The C
-# library would copy large blocks by an instruction that counts once per byte, but small ones 32 bytes at a time.
+IDLE = "idle"  # a job that does nothing: its counts are those of the harness
+# Two runs would differ in the hashes of strings and in NumPy's threads, and if only one of them wrote bytecode files.
+# The C library would copy large blocks by an instruction that counts once per byte, but small ones 32 bytes at a time.
 STEADY = {
     "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1",
@@ -58,7 +58,7 @@ CHILDREN = {"callgrind": under_callgrind, "strace": under_strace}
 
 
 class Counter(Stopwatch):
-    """Has `calls` calls counted rather than timed: those made in the context `counted`."""
+    """A stopwatch that lets `calls` calls be counted rather than timed: those made in the context `counted`."""
 
     def __init__(self, calls: int, counted: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__(seconds=0)

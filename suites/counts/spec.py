@@ -1,4 +1,4 @@
-"""What the counts suite counts: the work of a call, exactly, which no noise can hide. One launch measures one peer."""
+"""What the counts suite counts: the exact work of a call, which no noise can hide. One launch measures one peer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Counts(Suite[CountsSettings]):
     ) -> list[Launch]:
         jobs = [job for job in settings.jobs if job.workload in workloads]
 
-        def options(_records: Sequence[Record]) -> dict[str, object]:  # all jobs, since each changes the next's rows
+        def options(_records: Sequence[Record]) -> dict[str, object]:  # all jobs: each changes the next one's rows
             return {"job": jobs, "calls": settings.calls}
 
         return [

@@ -1,4 +1,4 @@
-"""Callgrind and strace: they run a process and count what it does between two marks."""
+"""Callgrind and strace, which run a process and count its work between two marks."""
 
 from __future__ import annotations
 
@@ -100,7 +100,12 @@ def run_callgrind(folder: Path, child: Child) -> tuple[list[Result], Counted]:
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or error
         raise NotMeasured(f"install a C compiler and the header valgrind/callgrind.h: {said}") from None
-    caches = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"]  # not this machine's
+    caches = [
+        "--cache-sim=yes",
+        "--I1=32768,8,64",
+        "--D1=32768,8,64",
+        "--LL=8388608,16,64",
+    ]  # fixed, not this machine's
     form = ["--compress-strings=no", "--compress-pos=no", "--dump-line=no", f"--callgrind-out-file={folder / 'dump'}"]
     tool = ["valgrind", "--tool=callgrind", "--quiet", "--instr-atstart=no", *caches, *form]
     results = child("callgrind", tool, {"LD_PRELOAD": str(library)})

@@ -82,7 +82,8 @@ class Side:
         return list((self.site_packages / self.package).rglob("*.so"))
 
     def build(self, interrupt: Interrupt) -> None:
-        """Make a fresh venv with the package built from its source, and add an existing venv's packages.
+        """Make a fresh venv with the package built from its source, and make an existing venv's packages importable in
+        it.
 
         Python searches the paths in the .pth file after the venv's own packages. It does not read .pth files in
         those folders, so an editable install of the package in our venv has no effect.
@@ -111,10 +112,11 @@ class Side:
             raise HarnessError(f"{self.name} ({self.version}) does not build: {trouble}")
 
     def renew(self) -> None:
-        """Relink the library into other memory pages, with its object files in a random order if `order` is None.
+        """Relink the library so that it occupies other memory pages, with its object files in a random order if `order`
+        is None.
 
         A function's address determines how it shares the caches with other code: identical builds differed by 10% in
-        every launch, as do two builds whose code was moved by an unrelated change. A new address in each launch turns
+        every launch, as can two builds whose code was moved by an unrelated change. A new address in each launch turns
         this bias into noise, which the verdict takes into account. A library that was not linked here is only copied.
         """
         seed = random.getrandbits(32) if self.order is None else self.order

@@ -2,8 +2,8 @@
 
     python -m suites.gate.history [--commits 1] [--every 1] [--pairs 3] [--folder DIR]
 
-Measures the newest commits that changed what is built and have no record in DIR yet, a fixed number of pairs of each
-benchmark; a pair that does not count is not measured again. `reports.gate.history` shows the records.
+Measures the newest commits that changed the package and have no record in DIR yet, with a fixed number of pairs of each
+benchmark. A pair that does not count is not measured again. `reports.gate.history` shows the records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from suites.runner.driver import Interrupt
 
 #: The commit that all others are compared with: the first one with everything that the gate measures.
 ANCHOR = "d101d6715cf9bc28568132ac1b8dd0adad95e638"
-#: Commits to try in place of those that cannot be measured. More failures than this are hardly the commits' fault.
+#: Commits to try in place of those that cannot be measured. More failures than this are unlikely to be the commits'
+#: fault.
 SPARE = 3
 BUILT = ("cpprb_impl", "CMakeLists.txt", "pyproject.toml")
 
@@ -37,7 +38,7 @@ def commits(every: int) -> list[tuple[str, str]]:
 
 
 def measure(folder: Path, wanted: int, every: int, pairs: int) -> list[str]:
-    """Return what went wrong, for each commit without a record."""
+    """Return, for each commit that could not be measured, what went wrong."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = [(name, commit) for name, commit in commits(every) if not (folder / name).exists()]
     if not missing:

@@ -1,4 +1,4 @@
-"""What a gate launches: each launch of a suite's profile "gate", made identically on both sides."""
+"""The launches of a gate: each launch of a suite's profile "gate" is made identically on both sides."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Pair:
 
     @property
     def is_counted(self) -> bool:
-        """Whether its figures are counts, which other programs do not change."""
+        """Whether its figures are counts, which other programs do not affect."""
         return self.suite in COUNTED
 
     @property
@@ -63,12 +63,12 @@ class Pair:
         return {record_key(record) for records in self.sides.values() for record in records}
 
     def measure(self, undecided: Collection[Key], block: int, folder: Path, tick: Callable[[], None]) -> bool:
-        """Measure what is undecided, once on each side. Returns False if nothing is undecided."""
+        """Measure the undecided benchmarks, once on each side. Returns False if none is undecided."""
         wanted = {
             side: [each for each in records if record_key(each) in undecided and (each.ok or each.pending)]
             for side, records in self.sides.items()
         }
-        # What one side cannot do, or does wrong, is not measured on the other side either.
+        # If one side cannot run a benchmark, or returns a wrong answer, it is not measured on the other side either.
         first, *others = ({record_key(record) for record in records} for records in wanted.values())
         shared = first.intersection(*others)
         wanted = {side: [each for each in some if record_key(each) in shared] for side, some in wanted.items()}
@@ -103,7 +103,7 @@ class Pair:
         return [*side.start, "-P", *command[1:], package]
 
     def by_hand(self, side: Side) -> list[str]:
-        """Return a command that measures its benchmarks on this side alone, and prints the figures."""
+        """Return a command that measures its benchmarks only on this side, and prints the figures."""
         command = self.command(side, self.sides[side], 0, Path())
         return [word for word in command if not word.startswith("--cells")]
 
@@ -115,7 +115,7 @@ class Pair:
         command = [sys.executable, "-m", "suites.gate.pair", f"--begins={begins}", f"--core={core}"]
         command += [f"--endings={endings}", *(f"--{side.name}={json.dumps(each)}" for side, each in commands.items())]
         ending = processes.run(command, LIMIT_SECONDS, tick)
-        if ending.timed_out:  # one waits for the other: run apart, they show which side hangs
+        if ending.timed_out:  # one side waits for the other: run separately, they show which side hangs
             return self._one_after_the_other(commands, folder, tick)
         if not endings.exists():
             return Endings(ending.trouble, {})
@@ -169,7 +169,7 @@ def record_key(record: Record) -> Key:
 
 
 def declare(run: Run, sides: Sequence[Side], peers: Sequence[str]) -> list[Pair]:
-    """Declare what is judged, and return the launches that measure it.
+    """Declare the records that are judged, and return the launches that measure them.
 
     Each suite measures the first of the peers that it can measure.
     """

@@ -33,7 +33,7 @@ PEERS = ("cpprb_impl[lock=none]", "cpprb_impl")
 
 
 class GateProgress:
-    """Shows what is running and how much is done: a bar on a terminal, otherwise a line per launch."""
+    """Shows what is running and how much is done: as a bar on a terminal, otherwise as one line per launch."""
 
     def __init__(self, total: int, done: str, deadline: float | None) -> None:
         self.total, self.done, self.deadline = total, done, deadline
@@ -71,7 +71,7 @@ def only_one() -> Iterator[None]:
 
 
 class Gate:
-    """Two builds and what is measured on them. `run` is the record, which is saved after each pair."""
+    """Two builds and the pairs that are measured on them. `run` is the record, which is saved after each pair."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Gate:
             save(out, self.run)
 
     def _pairs(self, interrupt: Interrupt, pool: int) -> Iterator[int]:
-        """Measure pair after pair, and yield the number of benchmarks that are not decided after each."""
+        """Measure pair after pair, and yield the number of undecided benchmarks after each."""
         deadline = None if pool else time.monotonic() + 60 * float(self.run.minutes or 0)
         everything = set().union(*(pair.keys for pair in self.pairs))
         wanted = everything if pool else open_benchmarks(self.run) & everything
@@ -153,7 +153,7 @@ class Gate:
 
 
 def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
-    """Return pairs with only the benchmark that has this label, as the verdict's table shows it."""
+    """Return pairs with only the benchmark that has this label in the verdict's table."""
     known = {verdict.job.full_label: record_key(_any_record(verdict)) for verdict in judge(run)}
     if label not in known:
         near = "; ".join(_near(label, known)) or "; ".join(known)
@@ -172,7 +172,7 @@ def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
 
 
 def _near(label: str, known: Collection[str]) -> list[str]:
-    """Return the labels that were most likely meant: those that contain this one, or resemble it."""
+    """Return the labels that were most likely meant: those that contain or resemble this one."""
     return [each for each in known if label.lower() in each.lower()] or difflib.get_close_matches(label, known, 3, 0.4)
 
 

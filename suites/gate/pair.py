@@ -1,4 +1,4 @@
-"""One launch of two processes that take turns: base and head, on one core.
+"""One launch of two processes, base and head, that take turns on one core.
 
     python -m suites.gate.pair --begins SIDE --core N --endings FILE --base COMMAND --head COMMAND
 

@@ -54,7 +54,7 @@ class Study:
     level: int = 0  # percent by which head's calls are slowed
     loops: int = 0  # turns of an empty loop in each of head's calls
     beside: int = 0  # processes that use one core each
-    way: str = ""  # how the pairs are measured, to show what a rule against noise gains
+    way: str = ""  # how the pairs are measured, to show how much a rule against noise gains
 
     def gate(self, base: Side, head: Side) -> Gate:
         """Return the gate of these builds that measures this record."""
@@ -101,8 +101,8 @@ def studies(pairs: int, gates: int, slowed: int) -> Iterator[list[Study]]:
 
 
 def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
-    """Measure these groups of studies. Those of a group take turns after each launch, since a machine's noise changes
-    over time.
+    """Measure these groups of studies. The studies of a group take turns after each launch, since a machine's noise
+    changes over time.
     """
     base, head = (Side(name, Checkout(WORKING_TREE), options=("SLOWED=ON",)) for name in ("base", "head"))
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How much of the processors other programs use while a launch runs.
+"""How much processor time other programs use while a launch runs.
 
 Two launches that share all cores are comparable only if the rest of the machine was equally busy beside both. That does
 not depend on which launch is head's, so leaving out the other pairs favours neither side.
@@ -19,7 +19,7 @@ UNEVEN_CORES = 0.15  # from this difference on, a pair does not count
 
 @dataclass
 class Others:
-    """Cores that other programs used on average, and what other virtual machines took ("steal")."""
+    """The average number of cores that other programs used, and that other virtual machines took ("steal")."""
 
     cores: float = 0.0
 
@@ -35,7 +35,7 @@ def others() -> Iterator[Others]:
 
 
 def unevenness(sides: Sequence[Others]) -> float:
-    """Return by how many cores their surroundings differ."""
+    """Return the difference in the number of cores that were used beside the two launches."""
     cores = [each.cores for each in sides]
     return max(cores) - min(cores)
 

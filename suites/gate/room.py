@@ -1,4 +1,5 @@
-"""Checks free space on disk and in shared memory: launches killed for lack of it would look like regressions."""
+"""Checks free space on disk and in shared memory: launches that are killed for lack of space would look like
+regressions."""
 
 from __future__ import annotations
 

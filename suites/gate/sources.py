@@ -1,4 +1,4 @@
-"""What a side of the gate is built from: a revision of a checkout, its working tree, a wheel, or a release on PyPI."""
+"""The source of a side of the gate: a revision of a checkout, its working tree, a wheel, or a release on PyPI."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Checkout:
     @contextmanager
     def pip_arguments(self) -> Iterator[list[str]]:
         """Yield the arguments of `pip wheel` that build it. Another project's checkout is never built in place, since
-        some build tools leave files behind, and reuse any that they find."""
+        some build tools leave files behind and reuse files that they find."""
         if self.is_ours and self.revision == WORKING_TREE:
             yield ["--no-build-isolation", "--no-index", str(self.project)]
             return
@@ -90,8 +90,8 @@ Source = Checkout | Requirement
 
 
 def parse(text: str, project: Path = CHECKOUT) -> Source:
-    """Raises HarnessError unless `text` is a revision of the project's checkout, WORKING_TREE, a wheel's path, or a
-    requirement with "=="."""
+    """Return the source that `text` names: a revision of the project's checkout, WORKING_TREE, a wheel's path, or a
+    requirement with "==". Raises HarnessError if it is none of these."""
     if text.endswith(".whl"):
         wheel = Path(text).resolve()
         if not wheel.is_file():
@@ -119,6 +119,6 @@ def git(project: Path, *arguments: str) -> str:
 
 
 def remove_tree(project: Path) -> None:
-    with suppress(HarnessError):  # there is none, or it is another project's
+    with suppress(HarnessError):  # there is none, or it belongs to another project
         git(project, "worktree", "remove", "--force", "--force", str(TREE))
     shutil.rmtree(TREE, ignore_errors=True)

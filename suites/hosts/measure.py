@@ -1,14 +1,14 @@
-"""A learner and an explorer on one host, and the rows on others.
+"""Measures a learner and an explorer on one host, with the rows on other hosts.
 
     python -m suites.hosts --peer NAME [--job JOB ...] [--seconds S]
 
-The processes on the hosts are `role.py`. Sampled rows are compared with those that were added: before anything is timed
-and, beside an explorer, after all timing. Rates count whole steps (a batch with its new priorities) and acknowledged
-rows. CPU times are those of all processes of a host, so they include Ray's.
+The processes on the hosts are `role.py`. Sampled rows are compared with those that were added, both before anything is
+timed and, while an explorer adds, after all timing. Rates count whole steps (a batch with its new priorities) and
+acknowledged rows. CPU times are those of all processes of a host, so they include Ray's.
 
-A job with a failure is the only one of its launch. It measures the learner's longest wait, from one complete step to
-the next, and its rate afterwards. A learner that waits for too long, or whose call raises an exception, has no figure
-for its wait; it has one for its rate if calls succeed again.
+A job with a failure is the only job of its launch. It measures the learner's longest wait, from one complete step to
+the next, and its rate afterwards. If a learner waits for too long, or its call raises an exception, there is no figure
+for its wait; there is one for its rate if calls succeed again.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Measured:
             worker.do("fill", limit=START_SECONDS, data=addresses, handle=handle, rows=rows, batch=ADDED)
 
     def cpu(self) -> tuple[float, float]:
-        """Return the CPU time of the users' host, and of the data hosts."""
+        """Return the CPU time of the users' host and that of the data hosts."""
         return self.lan.cpu_seconds(1), sum(map(self.lan.cpu_seconds, self.data))
 
     def sent(self) -> int:
@@ -191,7 +191,7 @@ def _whole(found: Mapping[str, int]) -> Figure:
 
 
 def _measure_failure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -> None:
-    """Store the figures of a failure in the middle of a learner's loop."""
+    """Store the figures of a failure that occurs in the middle of a learner's loop."""
     endure = {"seconds": seconds, "batch": job.batch}
     hosts.learner.do("endure", **{**endure, "seconds": WARM_SHARE * seconds})
     before = hosts.learner.do("endure", **endure)

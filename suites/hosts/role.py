@@ -26,13 +26,13 @@ from suites.hosts.spec import DATA, USER
 from suites.lan.worker import obey
 from suites.workloads.priorities import priority_sets
 
-DOMINANT = 1e12  # a priority beside which 10^5 rows of priority 1 are hardly drawn: 10^7.2 after alpha
+DOMINANT = 1e12  # a priority (10^7.2 after alpha) beside which 10^5 rows of priority 1 are hardly drawn
 TRIALS, LEAST_TRIALS, MOST_BATCHES = 10, 3, 200
 RETRY_SECONDS = 0.01  # after a call that raised
 
 
 class Data:
-    """A data host, which also adds the first rows: an explorer elsewhere may add to one host only."""
+    """A data host, which also adds the first rows, since an explorer on another host may add to only one data host."""
 
     def __init__(self, user: User) -> None:
         self.user, self.kind, self.stack = user, user.kind, ExitStack()
@@ -88,8 +88,8 @@ class User:
         self.adapter.flush()
 
     def check(self, seconds: float, batch: int) -> dict[str, int]:
-        """Learn for this long, at least one batch; return how many rows were drawn, and how many of these were never
-        recorded."""
+        """Learn for this long, at least one batch; return how many rows were drawn, and how many of them had never been
+        added."""
         rows = wrong = 0
         known, end = self._known, time.perf_counter() + seconds
         while not rows or time.perf_counter() < end:
@@ -145,8 +145,8 @@ class User:
         while len(waited) < TRIALS and (time.perf_counter() < end or len(waited) < LEAST_TRIALS):
             stale = self._try_update(batch, used)
             if stale is None:
-                # Perhaps the batch was requested while explorers still added, and the row has been overwritten since.
-                # No such batch is left by now.
+                # The batch may have been requested while explorers were still adding, and the row may have been
+                # overwritten since. By now, no such batch is left.
                 stale = self._try_update(batch, used)
             if stale is None:
                 return None

@@ -34,12 +34,12 @@ SPEED_BENCHMARKS = {
     "whole": Quantity("rows checked", "higher"),  # drawn beside an explorer
     "staleness": Quantity("batches", "lower"),  # drawn after an update, before it takes effect
 }
-#: The same for an explorer on the data host, with one data host and an unlimited link: links make no difference.
+#: The same for an explorer on the data host, with one data host and an unlimited link, since links make no difference.
 LOCAL_BENCHMARKS = {
     "local_explorer": Quantity("rows/s", "higher"),
     "adding_cpu": Quantity("s/row", "lower"),  # of all processes of the data host
 }
-#: What a learner notices of a failure: its longest wait for a batch, and its rate afterwards.
+#: The effects of a failure on a learner: its longest wait for a batch, and its rate afterwards.
 FAILURE_BENCHMARKS = {
     "longest_wait": Quantity("s", "lower"),
     "rate_after": Quantity("of the rate before", "higher"),
@@ -56,7 +56,7 @@ class HostsJob:
     data: int
     rate: str
     batch: int
-    failure: str = ""  # what fails meanwhile
+    failure: str = ""  # what fails during the job
 
     def __post_init__(self) -> None:
         """Raises ValueError."""

@@ -1,7 +1,7 @@
-"""Rows that certify themselves: every word of a row is computed from its writer and its number.
+"""Rows that certify themselves: every word of a row is computed from the row's writer and number.
 
-Reading a row therefore shows whether it is intact, mixes several rows, or was never written. It also reveals the row's
-priority, so a weight that belongs to another row is detected.
+Reading a row therefore shows whether it is intact, is a mixture of several rows, or was never written. It also reveals
+the row's priority, so a weight that belongs to another row is detected.
 """
 
 from __future__ import annotations

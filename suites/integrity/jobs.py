@@ -1,4 +1,4 @@
-"""What explorers and the learner do in the integrity suite."""
+"""The work of explorers and the learner in the integrity suite."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def fill(adapter: Adapter, setting: IntegritySettings, number: int, shared: Shar
 def rows_per_call(capacity: int, turn: int) -> int:
     """Return how many rows each call of all explorers adds: a number that divides the capacity, and differs by turn.
 
-    Then no call wraps around the end of the ring. Some libraries give rows after the end wrong priorities in a single
-    process, too, which the conformance suite finds; sharing is not at fault.
+    As a result, no call wraps around the end of the ring. Some libraries give rows after the end wrong priorities even
+    in a single process. The conformance suite finds this error, which has nothing to do with sharing.
     """
     return math.gcd(capacity, MOST_ROWS >> turn % MOST_ROWS.bit_length())
 
 
 def _batches(writer: int, numbers: np.ndarray, sizes: Iterator[int]) -> Iterator[tuple[Columns, np.ndarray]]:
-    """Yield these rows with their priorities, a few at a time."""
+    """Yield these rows with their priorities, a few rows at a time."""
     rows, priorities = certified.rows(writer, numbers), certified.priorities(writer, numbers)
     first = 0
     while first < len(numbers):

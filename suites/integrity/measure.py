@@ -38,7 +38,7 @@ from suites.runner import entry
 from suites.runner.explorers import Explorers, exploring, giving_up, prepare
 from suites.runner.results import Result, failure
 
-OPENINGS = 8  # fresh buffers to race on: never-written rows can only be read at the very beginning
+OPENINGS = 8  # fresh buffers to race on, since never-written rows can only be read at the very beginning
 OPENING_SECONDS = 0.1
 BESIDE = 2  # explorers that are not killed
 KILL_WITHIN = 0.02  # seconds after the victim's first add
@@ -66,7 +66,7 @@ def race(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
         before = explorers.added()
         took, _ = explorers.learn(learner.step, setting.seconds)
         added = [now - then for now, then in zip(explorers.added(), before, strict=True)]
-    if adapter.start_method == "fork":  # otherwise a fresh buffer needs a fresh server, which takes seconds
+    if adapter.start_method == "fork":  # otherwise a fresh buffer would need a fresh server, which takes seconds
         for opening in range(OPENINGS):
             _open(type(adapter), setting, opening, learner)
     starved = added.count(0)
@@ -148,8 +148,8 @@ def kills(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
 
 
 def after_kill(explorers: Explorers, learner: CheckingLearner, setting: IntegritySettings) -> str | None:
-    """Return which processes are blocked, or None. Within the patience, the learner must sample and each remaining
-    explorer must add a row."""
+    """Return which processes are blocked, or None if none is. Within the patience, the learner must sample and each
+    remaining explorer must add a row."""
     before, steps = explorers.added(), 0
     deadline = time.monotonic() + setting.patience
     stuck = []

@@ -1,11 +1,11 @@
-"""Several hosts emulated on this machine, to run what needs more than one machine without a second one.
+"""Emulates several hosts on this machine, for programs that need more than one machine.
 
     with Lan(3) as lan:
         lan.start(2, ["python", "-m", "http.server"])
         lan.cut(2)
 
-The script `hosts` beside this file makes them. They share this machine's processors and memory, so several of them are
-no faster than one.
+The script `hosts` in this folder creates them. They share this machine's processors and memory, so several hosts are no
+faster than one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PREFIX = "b"  # of a name, which has at most 8 characters
 
 
 class NoHosts(Exception):  # noqa: N818 (a state rather than an error)
-    """This machine cannot be divided into hosts. The message says why."""
+    """Hosts cannot be emulated on this machine. The message says why."""
 
 
 def why_not() -> str | None:
-    """Return why hosts cannot be made here, or None."""
+    """Return why hosts cannot be created here, or None if they can."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "hosts are Linux namespaces, which only root can create"
     missing = [name for name in NEEDED if shutil.which(name) is None]
@@ -43,8 +43,8 @@ def why_not() -> str | None:
 class Lan:
     """Hosts 1, 2, ..., joined by a switch. `rate` is the speed of each host's link, such as "1gbit".
 
-    A host has an empty /tmp of its own, in which it finds only this checkout, its Python, and the folders `shown`.
-    Raises `NoHosts`.
+    A host has an empty /tmp of its own, which contains only this checkout, its Python, and the folders `shown`. Raises
+    `NoHosts`.
     """
 
     def __init__(self, count: int, rate: str | None = None, shown: Sequence[Path] = ()) -> None:
@@ -71,7 +71,8 @@ class Lan:
         return self.addresses[host - 1]
 
     def start(self, host: int, command: Sequence[str | Path], **options: Any) -> subprocess.Popen:
-        """Start a command on a host. It ends when this process ends; daemons that it starts end with the host."""
+        """Start a command on a host. The command ends when this process ends; daemons that it starts end with the
+        host."""
         env = {**self._env, **options.pop("env", {})}
         return subprocess.Popen([SCRIPT, "run", str(host), *map(str, command)], env=env, **options)
 
@@ -84,7 +85,7 @@ class Lan:
         self._do("mend", str(host))
 
     def power_off(self, host: int) -> None:
-        """End a host at once: it sends no further packet, and its processes die."""
+        """Turn a host off at once: it sends no further packet, and its processes die."""
         self._do("kill", str(host))
 
     def set_rate(self, rate: str | None) -> None:
@@ -92,7 +93,7 @@ class Lan:
         self._do("rate", rate or "none")
 
     def cpu_seconds(self, host: int) -> float:
-        """Return the CPU time that a host has used, ended processes included."""
+        """Return the CPU time that a host has used, including that of processes that have ended."""
         return float(self._do("cpu", str(host)))
 
     def sent_bytes(self, host: int) -> int:
@@ -114,7 +115,7 @@ class Lan:
 
 
 def _remove_abandoned() -> None:
-    """End hosts whose maker was killed."""
+    """Remove hosts whose creator was killed."""
     for state in STATES.glob(f"hosts-{PREFIX}*"):
         name = state.name.removeprefix("hosts-")
         maker = name.removeprefix(PREFIX)

@@ -1,4 +1,4 @@
-"""Processes on the hosts of a `Lan` that obey orders: lines of JSON, over the standard streams.
+"""Processes on the hosts of a `Lan` that obey orders, which are lines of JSON on the standard streams.
 
 The process calls `obey` with an object, whose methods the orders name. It ends when its standard input closes.
 """
@@ -27,7 +27,7 @@ class Silent(WorkerLost):
 
 
 class HostProcess:
-    """A process on a host, as its starter sees it."""
+    """A process on a host, as seen by the process that started it."""
 
     def __init__(self, lan: Lan, host: int, module: str, arguments: Sequence[object], env: Mapping[str, str]) -> None:
         self.name = f"{module} on host {host}"
@@ -44,7 +44,7 @@ class HostProcess:
             raise WorkerLost(f"{self.name} died") from None
 
     def hear(self, limit: float = ANSWER_SECONDS) -> Any:
-        """Return what the next order returned. Raises `WorkerLost`."""
+        """Return the result of the next order. Raises `WorkerLost`."""
         assert self.process.stdout
         if not select.select([self.process.stdout], [], [], limit)[0]:
             raise Silent(f"{self.name} did not answer within {limit:.0f} s")
@@ -57,7 +57,7 @@ class HostProcess:
         return answer
 
     def do(self, method: str, /, *, limit: float = ANSWER_SECONDS, **arguments: Any) -> Any:
-        """Give an order and wait at most `limit` seconds for what it returns. Raises `WorkerLost`."""
+        """Give an order and wait at most `limit` seconds for its result. Raises `WorkerLost`."""
         self.tell(method, **arguments)
         return self.hear(limit)
 
@@ -74,7 +74,7 @@ class HostProcess:
 
 def obey(worker: object) -> None:
     """In the process: carry out orders until there are no more."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # so that nothing else that is printed is taken for an answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # so that other output is not mistaken for an answer
     for line in sys.stdin:
         method, arguments = json.loads(line)
         try:

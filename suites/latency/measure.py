@@ -37,7 +37,7 @@ BEYOND = 2  # calls that must lie beyond a percentile
 
 
 def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> Iterator[Result]:
-    """Yield the figure of each benchmark, or why there is none."""
+    """Yield the figure of each benchmark, or the reason why there is none."""
     figures: dict[str, float | str] = {}
     outcome, reason = "ok", None
     try:
@@ -51,7 +51,7 @@ def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> It
 
 
 def _measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> dict[str, float | str]:
-    """Benchmark -> seconds, or why there is no figure."""
+    """Return for each benchmark the seconds, or the reason why there is no figure."""
     cls, recording = registry.adapter_class(peer), workloads.load(WORKLOAD)
     refusal = cls.refusal(Spec(capacity, recording.fields, prioritized=True))
     spec = Spec(capacity, recording.fields, prioritized=refusal is None)

@@ -3,15 +3,15 @@
     python -m suites.memory --peer NAME --workload NAME --benchmark NAME [--capacity ROWS] [--cells FILE]
 
 One launch measures one kind of buffer of one peer. It fills a small and then a large buffer, each one and a half times
-over, and divides the difference in memory by the difference in rows. Libraries, thread pools and whatever else does not
-grow with the capacity cancel out. Memory is the proportional set size of this process and of the peer's processes (such
-as a server); of a shared segment, only touched pages count. Plain buffers are also measured when they are empty, a
-quarter full and half full, which shows whether a peer reserves all its memory up front.
+over, and divides the difference in memory by the difference in rows. The memory of libraries, thread pools and anything
+else that does not grow with the capacity cancels out. Memory is the proportional set size of this process and of the
+peer's processes (such as a server); of a shared segment, only touched pages count. Plain buffers are also measured when
+they are empty, a quarter full and half full, which shows whether a peer reserves all its memory up front.
 
 Then the peak of the large buffer is measured: how much the memory of all processes rises while batches are drawn. A
-small buffer shows whether memory leaks: memory that still grows in every part of a long series of rounds of adding and
-sampling is a leak. A leak of a few bytes per round cannot be excluded: the figure is the largest leak that could have
-gone unnoticed.
+small buffer shows whether memory leaks: if memory still grows in every part of a long series of rounds of adding and
+sampling, there is a leak. A leak of a few bytes per round cannot be excluded: the figure is the largest leak that could
+have gone unnoticed.
 
 The rows are distinct and real, added one by one as in a training loop: each observation is a separate array, a step's
 next_obs is the same object as the next step's obs, and the caller keeps no reference to them. A peer that keeps
@@ -42,7 +42,7 @@ from suites.workloads import Workload
 STEPS_A_CALL = 64
 BATCH = 32
 SMALLER = 16  # the ratio of the two capacities
-PARTS = 4  # of the rounds in which leaks are detected; one-time allocations happen in the rounds before
+PARTS = 4  # of the rounds in which leaks are detected; one-time allocations happen in earlier rounds
 FEWEST_ROUNDS = 4
 UNSEEN = 64 << 10  # bytes by which a part may grow within the measurement error
 
@@ -76,15 +76,16 @@ def levels(adapter: Adapter, spec: Spec, recording: Workload) -> dict[str, int]:
 def _measure(
     peer: str, benchmark: str, recording: Workload, capacity: int, leak_seconds: float
 ) -> Iterator[tuple[str, Outcome, float | None, str | None]]:
-    """Each figure's benchmark, outcome, value and reason, in the order of `spec.figures`."""
+    """Yield each figure's benchmark, outcome, value and reason, in the order of `spec.figures`."""
     small = max(BATCH, capacity // SMALLER)
     if capacity < 2 * small:
         raise ValueError(f"capacity must be at least {2 * small} rows, got {capacity}")
     known = AddedRows(recording.columns, recording.fields)
     kind = registry.adapter_class(peer)
     spec = Spec(small, recording.fields, **KINDS[benchmark])
-    # Whatever is compiled or allocated on first use must not count, so measuring starts with the second buffer. Only
-    # peers that compile also warm up with a large buffer, since others keep its memory for the next one.
+    # Memory for code that is compiled, or for anything else that is allocated on first use, must not count, so
+    # measuring starts with the second buffer. Only peers that compile also warm up with a large buffer, since others
+    # keep its memory for the next one.
     warming = [small, capacity] if kind.contract.compiles else [small] if benchmark == "plain" else []
     for rows in [*warming, small]:
         with closing(kind.make(replace(spec, capacity=rows))) as adapter:
@@ -114,7 +115,7 @@ def _measure(
 
 
 def peak_while_drawing(adapter: Adapter) -> int:
-    """Return by how many bytes the processes grow while drawing, according to the kernel's high-water mark. Each batch
+    """Return how many bytes the processes grow by while drawing, according to the kernel's high-water mark. Each batch
     is held while the next one is drawn."""
     in_use()  # returns free memory to the system
     processes = family()
@@ -154,7 +155,7 @@ def _round(adapter: Adapter, spec: Spec, steps: Iterator[Step | dict]) -> None:
 
 
 def measure(peer: str, workload: str, benchmark: str, capacity: int, leak_seconds: float) -> Iterator[Result]:
-    """Yield each figure of one kind of buffer, or why there is none."""
+    """Yield each figure of one kind of buffer, or the reason why there is none."""
 
     def result(name: str, outcome: Outcome, value: float | None, reason: str | None) -> Result:
         return Result(name, peer, workload, {"capacity": capacity}, outcome, value, reason)

@@ -1,6 +1,6 @@
 """What the memory suite measures: bytes per transition, when they are allocated, and whether they leak.
 
-One launch measures one kind of buffer of one peer, since a process may keep what it has once allocated.
+One launch measures one kind of buffer of one peer, since a process may keep memory that it once allocated.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Memory(Suite[MemorySettings]):
         return {workload: rows_for(capacity) for workload, (capacity, _) in settings.buffers.items()}
 
     def for_user_workload(self, settings: MemorySettings, workload: UserWorkload, sizes: UserSizes) -> MemorySettings:
-        """Measure the kinds of buffer that the profile measures on its first workload, and `next_of` if it can be."""
+        """Measure the kinds of buffer that the profile measures on its first workload, and `next_of` if possible."""
         capacity = max(SMALLEST_CAPACITY, min(sizes.memory_rows, USER_BYTES // workload.row_bytes))
         _, usual = next(iter(settings.buffers.values()))
         kinds = [kind for kind in EVERYWHERE if (workload.has_episodes if kind == "next_of" else kind in usual)]
@@ -120,7 +120,7 @@ class Memory(Suite[MemorySettings]):
             records = self.declare(run, peer, workload, {"capacity": capacity}, benchmarks)
             spec = Spec(capacity, rows[workload].fields, **KINDS[kind])
             if refusal := registry.adapter_class(peer).refusal(spec):
-                for record in records:  # no process is needed to find this out
+                for record in records:  # this is known without a process
                     record.fail("skipped", refusal)
             options = {"workload": workload, "benchmark": kind, "capacity": capacity}
             options["leak-seconds"] = settings.leak_seconds

@@ -3,8 +3,9 @@
 python -m suites.paired_training.measure --peer NAME --task NAME [--steps N] [--every N] [--stored ROWS]
        [--target SCORE] [--kind training|turns] [--seed 0]
 
-Before the training run, random play fills buffers of the same kind: one whose samples are compared with what was added,
-and a small and a large one whose memory is measured. The training run itself then has a process without their memory.
+Before the training run, random play fills buffers of the same kind: one whose samples are compared with the added rows,
+and a small and a large one whose memory is measured. The training run itself has a separate process without their
+memory.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ clock = time.perf_counter
 
 @dataclass
 class TrainingProgress:
-    """What a training run has done so far. Its library calls it after each step."""
+    """The progress of a training run, which its library reports by calling this object after each step."""
 
     task: TrainingTask
     returns: list[tuple[int, float]] = field(default_factory=list)  # step at which an episode ended, return
@@ -86,17 +87,17 @@ class TrainingProgress:
 
 
 def bytes_per_row(task: TrainingTask, arm: type[TrainingArm], seed: int) -> float:
-    """Return by how much a process grows per row that a full buffer holds: the difference between a large and a small
-    buffer, each filled one and a half times.
+    """Return how much a process grows per row of a full buffer: the difference between a large and a small buffer, each
+    filled one and a half times.
 
-    The rows are played before, since some environments leak memory. Nothing is sampled, because some buffers keep what
-    they last sampled, and a small buffer keeps less.
+    The rows are played beforehand, since some environments leak memory. Nothing is sampled, because some buffers keep
+    their last sample, and a small buffer would keep less.
     """
     small = task.stored // SMALLER
     env = make_env(task, seed)
     rows = play(env, seed, filling(task.stored))
     used = {}
-    for capacity in (small, small, task.stored):  # the first takes memory that later ones reuse
+    for capacity in (small, small, task.stored):  # the first one takes memory that later ones reuse
         buffer = make_model(task, arm, env, seed, capacity).replay_buffer
         for row in itertools.islice(rows, filling(capacity)):
             add(buffer, row)

@@ -18,11 +18,12 @@ Row = tuple[Any, ...]  # the arguments of a buffer's add: obs, next_obs, action,
 # Size of the buffer whose answers are checked. It is not full, since a full buffer may leave out one row.
 ROWS, CAPACITY = 300, 512
 BATCH = 128
-BATCHES = 60  # enough to draw all rows, except in one check of 10^8
+BATCHES = 60  # enough to draw all rows, except in one of 10^8 checks
 
 
 def make_env(task: TrainingTask, seed: int) -> Any:
-    """Return one environment as the algorithm sees it; Atari's as DQN does, with four frames, channels first."""
+    """Return one environment in the form that the algorithm sees. Atari's have stacks of four frames, channels first,
+    as for DQN."""
     from stable_baselines3.common.env_util import make_atari_env, make_vec_env
     from stable_baselines3.common.vec_env import VecFrameStack, VecTransposeImage
 
@@ -50,7 +51,7 @@ def make_model(task: TrainingTask, arm: type[TrainingArm], env: Any, seed: int, 
 
 
 def play(env: Any, seed: int, count: int) -> list[Row]:
-    """Return what Stable-Baselines3 would add to its buffer in `count` steps with random actions."""
+    """Return the rows that Stable-Baselines3 would add to its buffer in `count` steps with random actions."""
     env.action_space.seed(seed)
     obs, rows = env.reset().copy(), []
     for _ in range(count):
@@ -69,7 +70,8 @@ def add(buffer: Any, row: Row) -> None:
 
 
 def returns_of(rows: list[Row], n_steps: int, gamma: float) -> Iterator[Row]:
-    """Yield each row with the discounted rewards of up to `n_steps` steps, and what followed the last of them.
+    """Yield each row with the discounted rewards of up to `n_steps` steps, and with the observation and end that
+    followed the last of them.
 
     The sum does not go beyond the end of an episode or the newest row.
     """
@@ -84,7 +86,7 @@ def returns_of(rows: list[Row], n_steps: int, gamma: float) -> Iterator[Row]:
 
 
 def check_answers(task: TrainingTask, arm: type[TrainingArm], seed: int) -> None:
-    """Raise `WrongAnswer` unless the buffer returns each row that was added, and no other."""
+    """Raise `WrongAnswer` unless the buffer returns each row that was added, and no other rows."""
     env = make_env(task, seed)
     buffer = make_model(task, arm, env, seed, CAPACITY).replay_buffer
     added = set()

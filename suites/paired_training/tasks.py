@@ -16,7 +16,7 @@ from adapters.training_arm import TrainingKind
 from results.record import Param
 from suites.workloads import Workload
 
-#: What a Stable-Baselines3 buffer stores for a step besides obs, action and next_obs.
+#: Fields that a Stable-Baselines3 buffer stores for a step in addition to obs, action and next_obs.
 NUMBERS = ("reward", "done", "timeout")
 
 
@@ -43,7 +43,7 @@ class TrainingTask:
     shapes: Shapes
     options: Mapping[str, Any]  # of the algorithm
     policy: str = "MlpPolicy"
-    episodes: int = 20  # the last ones, whose mean return is the score
+    episodes: int = 20  # the number of last episodes whose mean return is the score
     target: float | None = None  # score at which it is solved; None: the run is too short to solve it
     peers: Sequence[str]  # those that are measured
     steps_in_turns: int  # of a training run that takes turns with another; about 4 s are timed
@@ -63,7 +63,8 @@ class TrainingTask:
 
     @property
     def timed_from(self) -> int:
-        """The step at which timing begins, after some updates: PyTorch allocates most of its memory in the first."""
+        """The step at which timing begins, after some updates, since PyTorch allocates most of its memory in the first
+        one."""
         return int(self.options["learning_starts"]) + self.steps // 20
 
     @property
@@ -176,7 +177,7 @@ LUNAR_LANDER = TrainingTask(
     every=5_000,
     stored=32_768,
     shapes=Shapes((8,), "float32", (1,), "int64"),
-    target=100.0,  # one step of ten is random even at the end
+    target=100.0,  # one step in ten is random even at the end
     options={
         "learning_rate": 6.3e-4,
         "batch_size": 128,

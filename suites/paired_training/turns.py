@@ -36,7 +36,7 @@ class TrainingTurns:
     other : Connection
         To the other training run's callback.
     timed_from : int
-        The step before which both train at the same time, and nothing is counted.
+        The step up to which both train at the same time and nothing is counted.
     begins : bool
         Whether this training run has the first turn.
     checked : Event
@@ -51,7 +51,7 @@ class TrainingTurns:
         self.alone = False  # whether the other training run has ended
 
     def __call__(self, names: Mapping[str, Any], _globals: Mapping[str, Any]) -> bool:
-        """Take note of a step. Called by the library after each one."""
+        """Count a step. The library calls this after each step."""
         step = names["self"].num_timesteps
         if self.turn is not None:
             if clock() - self.turn >= TURN_SECONDS:
@@ -93,7 +93,7 @@ def relative_speed(task: TrainingTask, arm: type[TrainingArm], seed: int) -> flo
 
     Both are forks of this process, which has imported the libraries and done nothing else, so that they begin with the
     same memory. Processes that are started independently differ more in speed (docs/measuring/paired-training.md). This
-    process checks the arm's answers while the two get ready. Which one begins alternates with the seed.
+    process checks the arm's answers while the two get ready. The run that begins alternates with the seed.
 
     Raises WrongAnswer if an answer is wrong, PeerTrouble if this training run fails, RuntimeError if the other does.
     """
@@ -111,7 +111,7 @@ def relative_speed(task: TrainingTask, arm: type[TrainingArm], seed: int) -> flo
         arguments = (task, arms[number], seed, ends[number], ends[1 - number], begins, checked, result, os.getpid())
         processes.append(context.Process(target=_train, args=arguments, daemon=True))
         processes[-1].start()
-        for mine in (ends[number], result):  # so that the end of the process ends the connection
+        for mine in (ends[number], result):  # so that the connection is closed when the process ends
             mine.close()
     try:
         check_answers(task, arm, seed)

@@ -1,1 +1,1 @@
-"""What all suites share: launches, the plan of a run, its progress and its results."""
+"""The code that all suites share: launches, the plan of a run, its progress and its results."""

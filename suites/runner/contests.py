@@ -1,8 +1,9 @@
-"""What a run with a time budget still has to decide: which buffer is fastest at each job, and by how much?
+"""The questions that a run with a time budget still has to decide: which buffer is fastest at each job, and by how
+much?
 
-Intervals are those of the report; a contest ends later, when the difference is clear. Where the fastest buffer keeps
-references to the caller's arrays, the fastest of those that copy them is also determined. Variants of one library are
-not told apart: a job's answer is the fastest buffer, and the best one of another library.
+Intervals are those of the report; a contest ends later, when the difference is clear. If the fastest buffer keeps
+references to the caller's arrays, the fastest of the buffers that copy them is also determined. Variants of one library
+are not compared with each other: a job's answer is the fastest buffer and the best buffer of another library.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from suites.suite import Launch
 
 #: A peer that is this many times as slow as the fastest needs no exact figure.
 FAR = 5.0
-#: Launches of peers that are that slow.
+#: Number of launches of such slow peers.
 FEW = 2
-#: A peer at most this many times as slow as the second fastest may be the runner-up: launches differ by that much.
+#: A peer that is at most this many times as slow as the second fastest may be the runner-up, since launches differ by
+#: that much.
 CLOSE = 1.25
-#: Samples after which a job that is still undecided yields to launches with too few: its difference is small.
+#: Samples after which a job that is still undecided yields to launches with too few samples, since its difference is
+#: small.
 LONG = 3 * ENOUGH
 
 
@@ -39,8 +42,8 @@ class Contest:
 
     @cached_property
     def undecided(self) -> Sequence[Launch]:
-        """The launches to repeat: the fastest, and other libraries' possible runners-up and the reference, unless they
-        already clearly differ from the fastest; empty if decided."""
+        """The launches to repeat: the fastest one and, unless they already clearly differ from it, other libraries'
+        possible runners-up and the reference. Empty if the contest is decided."""
         (leader, best), *others = self.entries
         names = rivals(leader.peer, [launch.peer for launch, _ in others])
         compared = [(launch, record) for launch, record in others if launch.peer in names]
@@ -59,7 +62,7 @@ class Contest:
 
     @property
     def is_long(self) -> bool:
-        """Whether it stayed undecided for `LONG` samples."""
+        """Whether the contest remained undecided for `LONG` samples."""
         return bool(self.undecided) and self.samples >= LONG
 
     def near(self) -> list[Launch]:
@@ -97,8 +100,8 @@ def told_apart(best: Record, other: Record) -> bool:
     """Return whether the better of two records of the same job is clearly faster, or both are within `MATTERS`, in
     enough blocks.
 
-    An interval above 1 is not enough: if repetitions ended as soon as one appeared, it would too often be chance. A
-    figure of 0 has no ratio, and more samples would not change that.
+    An interval above 1 is not enough: if repetitions ended as soon as one appeared, it would too often be due to
+    chance. A figure of 0 has no ratio, and more samples would not change that.
     """
     if not all(sample.value for record in (best, other) for sample in record.samples):
         return True

@@ -1,4 +1,4 @@
-"""How long launches take, for plans."""
+"""Estimates how long launches take, for plans."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from suites.suite import Launch
 
 
 class LaunchCosts:
-    """How long each launch takes: the mean of its last two durations. The first counts only if there is no other: that
-    launch may have compiled something, and later ones measure less."""
+    """How long each launch takes: the mean of its last two durations. The first duration counts only if there is no
+    other, since that launch may have compiled code, and later launches measure less."""
 
     def __init__(self) -> None:
         self._took: dict[str, dict[str, list[float]]] = {}  # peer -> launch -> seconds
@@ -22,7 +22,8 @@ class LaunchCosts:
         self._took.setdefault(launch.peer, {}).setdefault(launch.name, []).append(seconds)
 
     def of(self, launch: Launch) -> float:
-        """Return the seconds. For a launch that has not run, the median of the peer's others, or else of all."""
+        """Return the seconds. For a launch that has not run yet, this is the median of the peer's other launches, or
+        else of all launches."""
         of_peer = self._took.get(launch.peer, {})
         if took := of_peer.get(launch.name):
             return _usual(took)

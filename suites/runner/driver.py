@@ -20,7 +20,8 @@ from suites.runner.results import Result, read_results, read_spent
 from suites.runner.spent import KINDS
 from suites.suite import Launch
 
-#: A launch that the budget ended counts as hung if it had returned no result for this long. Our peers compile nothing.
+#: A launch that was ended because of the budget counts as hung if it had returned no result for this long. Our peers
+#: compile nothing.
 STILL_SECONDS, OUR_STILL_SECONDS = 90.0, 30.0
 
 
@@ -138,7 +139,7 @@ def drive(
 
 
 def _note(run: Run, launch: Launch, block: int, seconds: float, left: str, spent: Mapping[str, float]) -> None:
-    """Store what a launch left behind, and how it spent its time if it reported that."""
+    """Store what a launch left behind and, if reported, how it spent its time."""
     name = f"{launch.name}, block {block + 1}"
     if left:
         run.left.append(Left(launch.peer, name, left))
@@ -148,7 +149,7 @@ def _note(run: Run, launch: Launch, block: int, seconds: float, left: str, spent
 
 
 def _report_end(run: Run, out: Path, can_resume: bool) -> None:
-    """Print what was not measured and why, and where the rest is."""
+    """Print what was not measured and why, and where the measured figures are."""
     for line in troubles(run.records):
         print(line, file=sys.stderr)
     if not run.interrupted:
@@ -179,7 +180,7 @@ def measure(
         # If the run is interrupted, there is no ending: results so far are kept, and missing ones are not at fault.
         results = list(read_results(cells))
         unfinished = list(records)
-        for record in launch.due(block):  # one job may yield figures for records that were not requested
+        for record in launch.due(block):  # a job may yield figures for records that were not requested
             if result := next((each for each in reversed(results) if each.is_of(record)), None):
                 _take(record, result, block)
                 unfinished = [each for each in unfinished if each is not record]

@@ -40,7 +40,7 @@ def main(
     args = parser.parse_args()
     if args.package_at:
         _check_package(parser, *args.package_at.split("=", 1))
-    if args.cells:  # a launch: without its runner, nothing would end it or read its results
+    if args.cells:  # this is a launch: without its runner, nothing would end it or read its results
         exit_with_parent(os.getppid())
     heap.settle()
     return _output(measure(args), args.cells, counts_time)

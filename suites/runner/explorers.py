@@ -25,7 +25,8 @@ SLICE_SECONDS = 1e-4  # target time between a loop's readings of the clock, whic
 
 
 class Shared:
-    """What the learner and its explorers share besides the buffer. Each counter has one writer, so there is no lock."""
+    """The state that the learner and its explorers share in addition to the buffer. Each counter has one writer, so no
+    lock is needed."""
 
     def __init__(self, context: multiprocessing.context.BaseContext, explorers: int) -> None:
         self.barrier = context.Barrier(explorers + 1)
@@ -64,7 +65,7 @@ class Explorers:
 
     @contextmanager
     def recruit(self, work: Work) -> Iterator[ctypes.c_int64]:
-        """Start one more explorer, whose `work` does not call `start`; it is killed when the block ends. Yields its
+        """Start another explorer, whose `work` does not call `start`; it is killed when the block ends. Yields its
         counter of rows."""
         counter = self.shared.added[self.number]
         counter.value = 0
@@ -136,8 +137,8 @@ def exploring(
     """Run `number` processes, each of which does `work` (which calls `start`, and ends soon after `stop` is set).
 
     No process remains when the block ends, however it ends. An explorer that is merely waiting when it is asked to stop
-    gets its turn and ends; the learner's process calls `serve` until then. If one does not end, it hangs in the buffer,
-    and the launch fails.
+    can finish its call and end; the learner's process calls `serve` until then. If one does not end, it hangs in the
+    buffer, and the launch fails.
     """
     context = multiprocessing.get_context(start_method)
     shared = Shared(context, number)
@@ -162,10 +163,10 @@ def exploring(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         shared.stop.value = True
-        # A process that has to close a connection takes longer.
+        # A process that has to close a connection takes longer to end.
         deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
         for process in explorers.processes.values():
-            if process.pid is None:  # it could not be started, and that error is being raised
+            if process.pid is None:  # it could not be started, and the error is being raised
                 continue
             while process.is_alive() and time.monotonic() < deadline:
                 serve()

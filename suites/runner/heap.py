@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Just below the largest array whose size the allocator learns from (glibc's DEFAULT_MMAP_THRESHOLD_MAX is 32 MiB).
+#: Slightly less than the largest array to whose size the allocator adapts (glibc's DEFAULT_MMAP_THRESHOLD_MAX is 32
+#: MiB).
 SETTLING_BYTES = 31 << 20
 
 

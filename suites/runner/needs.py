@@ -1,4 +1,4 @@
-"""What the next block of a run with a time budget needs, most urgent first.
+"""The launches that the next block of a run with a time budget needs, most urgent first.
 
 First come, for each job, the fastest peer, possible runners-up and the reference, until they clearly differ; then all
 other peers with too few launches for an interval, except those far behind; then jobs that many blocks could not decide,
@@ -49,7 +49,7 @@ class SuiteLaunches:
 
 
 class Needs:
-    """What is needed now: a snapshot, made anew for each block."""
+    """The current needs: a snapshot that is created anew for each block."""
 
     def __init__(
         self, parts: Sequence[SuiteLaunches], costs: LaunchCosts, facts: Mapping[str, Facts] | None = None
@@ -72,7 +72,8 @@ class Needs:
         return contests_of(compared, self._facts)
 
     def verdicts(self) -> Groups:
-        """Yield the groups of launches that decide a job, except jobs that many repetitions left without a verdict."""
+        """Yield the groups of launches that decide a job, except jobs that are without a verdict after many
+        repetitions."""
         yield from self._deciding([each for each in self._contests if each.undecided and not each.is_long])
 
     def groups(self) -> Groups:
@@ -88,13 +89,14 @@ class Needs:
             yield [launch, *self._partners(launch)]
 
     def further_launches(self, launch: Launch) -> int:
-        """Return how many further launches it needs, at least one."""
+        """Return how many further launches this one needs, at least one."""
         samples = [contest.samples for contest in self._contests if launch in contest.undecided]
         return max(1, ENOUGH - min(samples, default=times_launched(launch)))
 
     def jobs(self, chosen: Sequence[Launch], only_undecided: bool) -> Mapping[Launch, set[object]]:
-        """Return what each of these launches is to measure: the jobs that it decides and, unless `only_undecided`,
-        those with too few samples in any of them, or else all. A reference measures what others do.
+        """Return the jobs that each of these launches is to measure: those that it decides and, unless
+        `only_undecided`, those with too few samples in any of the launches, or all jobs if there are none. A reference
+        measures the same jobs as the others.
         """
         needed: dict[Launch, set[object]] = {launch: set() for launch in chosen}
         for contest in self._contests:
@@ -147,19 +149,20 @@ def _has_few_samples(record: Record) -> bool:
 
 
 def times_launched(launch: Launch) -> int:
-    """Return how often it has been launched: the smallest number of samples among its open records."""
+    """Return how often the launch has been made: the smallest number of samples among its open records."""
     return min((len(record.samples) for record in launch.open_records), default=0)
 
 
 def average_width(launch: Launch) -> float:
-    """Return the average width of its cells' intervals; an interval narrower than `NARROW` counts as 0."""
+    """Return the average width of the intervals of the launch's cells; an interval narrower than `NARROW` counts as
+    0."""
     widths = [width(record) for record in launch.open_records]
     return sum(wide for wide in widths if wide > NARROW) / len(widths)
 
 
 def width(record: Record) -> float:
-    """Return the width of the interval of the median over launches, as log(high/low). It is 0 if a sample is 0: no
-    ratio to it exists, and more samples would not change that."""
+    """Return the width of the interval of the median over launches, as log(high/low). It is 0 if a sample is 0, since
+    ratios to it do not exist and more samples would not change that."""
     if not all(sample.value for sample in record.samples):
         return 0.0
     found = figure([sample.value for sample in record.samples])

@@ -3,7 +3,7 @@
 A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
 block launches every peer once, before variants that were not requested, which shows what each launch costs. Before the
 suites that measure once begin, the launches that decide a job are repeated until the job has a verdict, for at most the
-share `DECIDING` of the time then left; this is done first for the peers, then for their variants. Each later block
+share `DECIDING` of the remaining time; this is done first for the peers, then for their variants. Each later block
 contains the launches that the question needs (`suites.runner.needs`). A launch measures only those of its jobs that it
 decides or that lack samples.
 """
@@ -44,14 +44,15 @@ Scheduled = tuple[int, Launch]
 
 
 def fixed(parts: Sequence[SuiteLaunches]) -> Fixed:
-    """Return a plan with all blocks of one part, then those of the next part, without what is already measured."""
+    """Return a plan with all blocks of one part, then those of the next part, without the records that are already
+    measured."""
     schedule = [each for part in parts for each in in_blocks(part.launches, part.blocks)]
     return Fixed([(block, launch) for block, launch in schedule if launch.due(block)])
 
 
 def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Scheduled]:
     """Schedule every launch once per block, or only in the first `launch.blocks` blocks. The order is shuffled, and
-    reversed in every other block (ABBA), so that a slow period or a hot machine affects all launches alike."""
+    reversed in every other block (ABBA), so that a slow period or a hot machine affects all launches equally."""
     order, shuffler, schedule = list(launches), random.Random(seed), []
     for block in range(blocks):
         order = order[::-1] if block % 2 else shuffled(order, shuffler)
@@ -85,7 +86,7 @@ class Fixed:
             yield self._left.pop(0)
 
     def records(self, launch: Launch, block: int) -> list[Record]:
-        """Return what the launch is to measure."""
+        """Return the records that the launch is to measure."""
         return launch.due(block)
 
     def ended(self, launch: Launch, seconds: float) -> None:
@@ -107,13 +108,13 @@ class Fixed:
         return seconds
 
     def cut_short(self, _launch: Launch, _seconds: float) -> None:
-        """Do nothing: without a budget, no launch is ended early."""
+        """Do nothing, since no launch is ended early without a budget."""
 
     def leave_out(self) -> None:
-        """Do nothing: without a budget, no launch is left out."""
+        """Do nothing, since no launch is left out without a budget."""
 
     def shortage(self) -> str:
-        """Return "": without a budget, none is too small."""
+        """Return "", since there is no budget that could be too small."""
         return ""
 
 
@@ -146,7 +147,8 @@ class Budgeted:
         yield from self._again(blocks, self.deadline)
 
     def _first(self, repeated: bool, is_variant: bool) -> Iterator[Scheduled]:
-        """Yield the first launches of the repeated parts, or of the others, whose short launches come first."""
+        """Yield the first launches of the repeated parts or of the other parts. In the latter, short launches come
+        first."""
         launches = list(self._unmeasured(repeated, is_variant))
         for launch in launches if repeated else sorted(launches, key=self._costs.of):
             if self._left() > 0:
@@ -173,9 +175,9 @@ class Budgeted:
                     yield block, launch
 
     def _chosen(self, groups: Groups, needs: Needs, left: float) -> list[Launch]:
-        """Return the launches of the next block, in order of need, as far as the seconds left permit. Time is reserved
-        for all further launches that the first ones need. Launches that are compared are chosen together: ratios are
-        taken within a block."""
+        """Return the launches of the next block, in order of need, as many as the remaining seconds permit. Time is
+        reserved for all further launches that the first ones need. Launches that are compared are chosen together,
+        since ratios are taken within a block."""
         chosen: list[Launch] = []
         planned = 0.0
         for together in groups:
@@ -187,14 +189,15 @@ class Budgeted:
         return chosen
 
     def records(self, launch: Launch, block: int) -> list[Record]:
-        """Return what the launch is to measure: in a repetition, only the jobs that need samples, if any do."""
+        """Return the records that the launch is to measure: in a repetition, only the jobs that need samples, if there
+        are any."""
         due = launch.due(block)
         needed = self._needed.get(launch, ()) if block else ()
         of_needed = {id(launch.by_job[job]) for job in needed}
         return [record for record in due if id(record) in of_needed] or due
 
     def shortage(self) -> str:
-        """Say about how long the question will take, if that exceeds the budget; otherwise ""."""
+        """Say roughly how long the answer will take if that exceeds the budget; otherwise return ""."""
         launches = [launch for part in self.parts for launch in part.launches if launch.open_records]
         again = CONTENDERS * (ENOUGH - 1) if any(part.repeated for part in self.parts) else 0
         needed, fit = len(launches) + again, int(self._left() / USUAL_SECONDS)
@@ -232,8 +235,8 @@ class Budgeted:
         return max(1.0, min(seconds, self._left(), max(self._share, patience)))
 
     def _first_launches_seconds(self, other_than: Launch) -> float:
-        """Return the estimated seconds of the other launches that have not been made yet. A peer does not wait for
-        variants."""
+        """Return the estimated seconds of the other launches that have not been made yet. Those of variants are not
+        included for a peer."""
         is_variant = any(other_than in part.launches and part.is_variant(other_than.peer) for part in self.parts)
         others = [
             each
@@ -246,8 +249,8 @@ class Budgeted:
         )
 
     def cut_short(self, launch: Launch, seconds: float) -> None:
-        """Mark each pending record of a launch that the budget ended after `seconds` as left out: another block would
-        not get any further."""
+        """Mark each pending record of a launch that was ended because of the budget after `seconds` as left out, since
+        another block would not get any further."""
         for record in launch.records:
             if record.pending:
                 record.fail("left_out", CUT_SHORT.format(minutes=self.minutes, seconds=seconds))

@@ -1,4 +1,4 @@
-"""One launch: a fresh process that measures within a time limit, and the removal of all that it leaves behind."""
+"""Makes one launch, a fresh process that measures within a time limit, and removes everything that it leaves behind."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Ending:
     trouble: str | None  # None: it exited 0
     left: str = ""  # what it left behind although it exited 0: "1 process, 2 segments of 8.0 MiB"
     timed_out: bool = False
-    killed: bool = False  # by a signal that is not ours, such as a crash of native code
+    killed: bool = False  # by a signal that we did not send, such as that of a crash in native code
 
     @property
     def is_the_peers(self) -> bool:
-        """Whether the peer is to blame for a missing result. It is not if the launch could not be started, or exited
-        without a result."""
+        """Whether the peer is to blame for a missing result. It is not to blame if the launch could not be started, or
+        exited without a result."""
         return self.timed_out or self.killed
 
 
@@ -157,7 +157,8 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def _end(leader: subprocess.Popen, mark: str) -> int:
-    """Interrupt the launch's processes that still run, wait briefly, kill the rest, and wait until they are gone.
+    """Interrupt the launch's processes that are still running, wait briefly, kill the remaining ones, and wait until
+    they are gone.
 
     Returns how many had to be killed; a process that ends soon after its leader does not count as left behind.
     """

@@ -2,10 +2,10 @@
 
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
 shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
-shows what Ape-X waits for, `solve_time` how long its training runs take, `paired_training` what our buffer changes in
-other libraries' training runs, `paired_speed` how fast these are relative to the library's own buffer,
-`paired_prioritized` what prioritized replay changes in them, `paired_sparse` what it changes if rewards are sparse, and
-`hosts` what buffers over several hosts cost. `gate` is what the gate measures (`suites/gate/`).
+shows what Ape-X waits for, `solve_time` how long its training runs take, `paired_training` the effect of our buffer on
+other libraries' training runs, `paired_speed` their speed relative to runs with the library's own buffer,
+`paired_prioritized` the effect of prioritized replay on them, `paired_sparse` its effect if rewards are sparse, and
+`hosts` the cost of buffers over several hosts. `gate` is measured by the gate (`suites/gate/`).
 """
 
 from __future__ import annotations

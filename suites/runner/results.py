@@ -1,4 +1,4 @@
-"""The output of a launch: a result for each figure, or why there is none and whether that is the peer's fault.
+"""The output of a launch: a result for each figure, or the reason why there is none and whether the peer is at fault.
 
 A launch appends one JSON line to its cells file as soon as a figure is finished, so that finished figures survive
 if the run is killed.
@@ -82,8 +82,8 @@ def _is_the_harness(error: BaseException) -> bool:
 
 
 def _is_declined(error: BaseException) -> bool:
-    """Return whether an adapter declared that its peer does not support this. If a library itself raises
-    NotImplementedError, even our own, it has failed."""
+    """Return whether an adapter declared that its peer does not support this. If a library itself (even our own) raises
+    NotImplementedError, it has failed."""
     return isinstance(error, NotImplementedError) and _raised_in(error, ADAPTERS)
 
 

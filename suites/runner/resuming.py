@@ -1,4 +1,4 @@
-"""Resumes an interrupted run: its file keeps what was measured, and only the rest is measured."""
+"""Resumes an interrupted run: its file keeps the measured cells, and only the others are measured."""
 
 from __future__ import annotations
 

@@ -89,7 +89,8 @@ class Segments:
 
 def _shared_memory_in_use() -> set[int]:
     """Return the inode numbers of the files that any process has mapped or open. Names are not enough: a semaphore's
-    file is renamed after it is mapped, and `maps` still shows the old name; in a chroot, the folder has another one."""
+    file is renamed after it is mapped, and `maps` still shows the old name; in a chroot, the folder has a different
+    name."""
     device = SHARED_MEMORY.stat().st_dev
     shown = f" {os.major(device):02x}:{os.minor(device):02x} "
     found = set()
@@ -101,7 +102,7 @@ def _shared_memory_in_use() -> set[int]:
         with suppress(OSError):
             for descriptor in (process / "fd").iterdir():
                 with suppress(OSError):
-                    # Only files with such names: asking about a file on a network may take forever.
+                    # Only files with such names are examined, since a query about a file on a network may take forever.
                     if Path(os.readlink(descriptor)).name.startswith(SEGMENT_PREFIXES):
                         about = descriptor.stat()
                         if about.st_dev == device:

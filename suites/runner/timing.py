@@ -37,7 +37,7 @@ class Stopwatch:
         return self.per_round(lambda: run(calls), self.rounds(per_call * calls, FEWEST_ROUNDS)) / calls
 
     def rounds(self, seconds: float, fewest: int) -> int:
-        """Return how many rounds of this many seconds there is time for, at least `fewest`."""
+        """Return the number of rounds of this many seconds for which there is time, at least `fewest`."""
         return max(fewest, round(self.seconds / seconds))
 
     @SPENT.on("measure")
@@ -57,7 +57,7 @@ class Stopwatch:
         return statistics.median(took)
 
     def end(self) -> None:
-        """End a figure, whether it was measured or not."""
+        """End a figure, whether or not it was measured."""
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -1,7 +1,7 @@
 """Two processes that take turns: each times a round while the other waits.
 
-Whatever slows the machine down for longer than a round slows both of them down, and cancels in the ratio of their
-figures. docs/gate.md shows what each measure against noise gains.
+Anything that slows the machine down for longer than a round affects both processes, and cancels out in the ratio of
+their figures. docs/gate.md shows how much each measure against noise gains.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ ROUNDS = 7
 ROUND_SECONDS = 0.01
 #: Untimed calls before a round, as a share of the round: they reload the caches that the other process has used.
 LOADING = 0.3
-#: The percentile of the rounds that becomes the figure: an interrupted round is only ever slower.
+#: The percentile of the rounds that becomes the figure. Interruptions can only make a round slower.
 FASTER_ROUNDS = 25
 CALIBRATION_SECONDS = 0.004
 WAITED = Path("/proc/thread-self/schedstat")  # second number: nanoseconds that the thread waited for a processor
 MESSAGE = struct.Struct("q")
 TURN, END = 0, -1
-#: A rule against noise that is left out, "caches" or "waiting": `make gate-power` measures what each of them gains.
+#: A rule against noise that is left out, "caches" or "waiting": `make gate-power` measures how much each rule gains.
 WITHOUT = os.environ.get("REPLAYBENCH_WITHOUT")
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Turns(Stopwatch):
     def per_call(self, run: Callable[[int], object]) -> float:
         run(1)
         self._agree(TURN)  # otherwise the other process might still fill its buffer during the first turn
-        # The same number for both: with shorter rounds, a larger part of them would pass with cold caches.
+        # Both use the same number: in shorter rounds, the caches would be cold for a larger part of the time.
         calls = self._agree(self._take_turn(lambda: _calls_a_round(run)))
         loading = max(1, round(LOADING * calls))
         load = (lambda: None) if WITHOUT == "caches" else lambda: run(loading)
@@ -90,12 +90,12 @@ class Turns(Stopwatch):
         return result
 
     def _agree(self, count: int) -> int:
-        """Return the larger of this process's number and the other's."""
+        """Return the larger of this process's number and the other process's."""
         self._send(count)
         return max(count, self._expect())
 
     def _send(self, number: int) -> None:
-        with suppress(OSError):  # the other one may be gone; what it has sent is still read
+        with suppress(OSError):  # the other process may be gone; what it has sent is still read
             self._channel.sendall(MESSAGE.pack(number))
 
     def _receive(self) -> int:
@@ -126,7 +126,7 @@ def _calls_a_round(run: Callable[[int], object]) -> int:
 
 
 def _seconds_without_waiting(run: Callable[[], object]) -> float:
-    """Return the seconds of this call, without those for which the thread had to wait for a processor."""
+    """Return the seconds of this call, excluding those in which the thread had to wait for a processor."""
     begin = time.perf_counter()
     before = _waited()
     run()

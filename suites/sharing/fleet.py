@@ -1,4 +1,4 @@
-"""A fleet: explorer processes that add prepared rows beside one learner, and what each of them does."""
+"""A fleet: one learner, explorer processes that add prepared rows, and the work of each of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STARVED_SECONDS = 5.0  # an explorer that adds nothing for this long has starved
 
 @dataclass(frozen=True)
 class Window:
-    """How long a fleet is timed: until the learner has made `ENOUGH_CALLS` calls, within these limits."""
+    """The limits of the time for which a fleet is measured, until the learner has made `ENOUGH_CALLS` calls."""
 
     least: float  # seconds
     most: float
@@ -66,10 +66,10 @@ class ExplorerRows:
 
 
 def explore(rows: ExplorerRows, number: int, shared: Shared) -> None:
-    """An explorer: makes all calls in a cycle, starting at a different call for each explorer.
+    """An explorer: makes all calls in a cycle. Each explorer starts at a different call.
 
-    Calls are made in groups: large enough that the loop around them costs next to nothing, small enough that a blocked
-    explorer's counter is up to date.
+    Calls are made in groups, which are large enough that the loop around them costs next to nothing, and small enough
+    that a blocked explorer's counter is up to date.
     """
     counter, stop = shared.added[number], shared.stop
     at, count = number * len(rows.calls) // rows.job.explorers, 1

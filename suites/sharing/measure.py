@@ -7,9 +7,9 @@ prioritized_fleet  the same with a priority for each row; the learner samples 32
 step               one process adds BATCH rows to a prioritized buffer, samples 32 and updates their priorities
 alone              one process adds, and no other process uses the buffer: the overhead of a buffer that can be shared
 
-One launch measures one peer, each job on its own buffer, which is filled first. Answers are checked before the
-explorers start, but not while they add, which would slow the learner down. The integrity suite checks whether rows stay
-intact while explorers add.
+One launch measures one peer. Each job uses its own buffer, which is filled first. Answers are checked before the
+explorers start, but not while they add, since that would slow the learner down. The integrity suite checks whether rows
+stay intact while explorers add.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def measure(peer: str, jobs: Sequence[SharingJob], window: Window, stopwatch: St
 
 
 def _measure(peer: str, job: SharingJob, window: Window, stopwatch: Stopwatch) -> Figures:
-    """Return benchmark -> its figure, or why there is none."""
+    """Return the figure of each benchmark, or the reason why there is none."""
     recording = workloads.load(job.workload)
     known = AddedRows(recording.columns, recording.fields)
     spec = Spec(job.capacity, recording.fields, prioritized=job.prioritized)

@@ -162,7 +162,7 @@ class Sharing(Suite[SharingSettings]):
         return {job.workload for group in settings.groups for job in group}
 
     def peers(self) -> list[str]:
-        """Return the shared buffers, and unshared classes, which are measured alone to show the price of sharing."""
+        """Return the shared buffers, and the unshared classes, which are measured alone to show the cost of sharing."""
         shared = registry.together()
         families = set(map(registry.family, shared))
         return list(dict.fromkeys([*shared, *(name for name in registry.alone() if name in families)]))

@@ -10,8 +10,8 @@ first_sample  drawing the first batch of 32 from the full buffer
 first_cycle   drawing the first prioritized batch of 32 and updating its priorities, on another buffer of that capacity
 installed     bytes of the files that its installation wrote, excluding packages that it requires
 
-The figures named first_ include whatever is compiled or allocated on first use. One launch measures all figures of one
-peer. Answers are checked outside the timed calls.
+The figures named first_ include the time for compiling code and allocating memory on first use. One launch measures all
+figures of one peer. Answers are checked outside the timed calls.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class ImportClock:
         return timed
 
 
-Figures = dict[str, float | str]  # seconds or bytes, or why there are none
+Figures = dict[str, float | str]  # seconds or bytes, or the reason why there are none
 
 
 def measure(peer: str, workload: str, capacity: int, wanted: Collection[str], fill_seconds: float) -> Iterator[Result]:
-    """Yield the figure of each of these benchmarks, or why there is none."""
+    """Yield the figure of each of these benchmarks, or the reason why there is none."""
     recording = workloads.load(workload)
     # The buffer of a peer that is known to be too slow is not filled again.
     fill_seconds = fill_seconds if "fill" in wanted else 0.0
@@ -106,7 +106,7 @@ def plain(figures: Figures, peer: str, recording: Workload, capacity: int, fill_
     clock, spec = ImportClock(), Spec(capacity, recording.fields)
     known, first = AddedRows(recording.columns, recording.fields), [next(recording.stepwise())]
     cls = registry.adapter_class(peer)
-    cls.check(spec)  # looks up the library's version, which a user does not wait for
+    cls.check(spec)  # looks up the library's version; users do not wait for this
     begin = time.perf_counter()
     with clock.running():
         adapter = cls(spec)

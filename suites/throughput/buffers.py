@@ -1,4 +1,4 @@
-"""The buffers of one peer that the throughput benchmarks share, each made and filled when first needed."""
+"""The buffers of one peer that the throughput benchmarks share. Each is created and filled when it is first needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHECKED_ROWS, CHECKED_BATCHES = 32, 100  # enough to detect a wrong distribution
 
 
 class KnownRows(checks.AddedRows):
-    """Rows that a sample may contain. Counts the time that all checks take."""
+    """The rows that a sample may contain. The time that all checks take is counted."""
 
     __init__ = SPENT.on("check")(checks.AddedRows.__init__)
     check = SPENT.on("check")(checks.AddedRows.check)

@@ -78,7 +78,7 @@ def measure(peer: str, jobs: Sequence[ThroughputJob], watch: Stopwatch) -> Itera
             yield replace(result, outcome=outcome, reason=reason)
 
 
-# The benchmarks. Each takes the buffers of a peer, the task's sizes and a stopwatch, and returns its figure.
+# The benchmarks. Each takes the buffers of a peer, the task's sizes and a stopwatch, and returns a figure.
 
 
 def add(buffers: Buffers, sizes: dict[str, int], watch: Stopwatch) -> float:
@@ -190,7 +190,7 @@ def sample_held(buffers: Buffers, sizes: dict[str, int], watch: Stopwatch) -> fl
     kept = collections.deque((sample(batch) for _ in range(sizes["held"])), maxlen=sizes["held"])
     for each in kept:
         buffers.known.check(each, batch)
-    del each  # otherwise it would be held, too
+    del each  # otherwise this batch would be kept, too
 
     def run(count: int) -> None:
         for _ in range(count):

@@ -32,7 +32,7 @@ from suites.workloads.user_workload import UserSizes, UserWorkload
 
 #: Least seconds per cell of a user-defined workload: with less, starting a launch would take longer than its few jobs.
 USER_SECONDS = 0.25
-#: What the buffers of some benchmarks are asked for.
+#: The options that the buffers of some benchmarks must support.
 OPTIONS = {
     "prioritized": {"prioritized": True},
     "learner_step": {"prioritized": True},

@@ -61,7 +61,7 @@ class Workload:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its rows are steps; otherwise they are dicts."""
+        """Whether the workload's rows are steps; otherwise they are dicts."""
         return tuple(self.columns) == Step._fields
 
     def describe(self) -> dict[str, Any]:

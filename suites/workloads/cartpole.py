@@ -37,7 +37,7 @@ def is_step(rows: Columns) -> np.ndarray:
     obs, after = rows["obs"].reshape(size, 4), rows["next_obs"].reshape(size, 4)
     act, rew, done = (rows[key].reshape(size) for key in ("act", "rew", "done"))
     follows = np.isclose(next_state(obs, act), after, rtol=TOLERANCE, atol=TOLERANCE).all(axis=1)
-    # How far the next state is beyond its limits; very close to a limit, rounding decides.
+    # How far the next state is beyond the limits. Very close to a limit, the result depends on rounding.
     beyond = np.maximum(np.abs(after[:, 0]) - 2.4, np.abs(after[:, 2]) - 12 * np.pi / 180)
     ended = (np.abs(beyond) < TOLERANCE) | ((beyond > 0) == done.astype(bool))
     return follows & ended & (rew == 1.0) & np.isin(act, (0, 1))

@@ -87,7 +87,7 @@ def _mostly_balancing(obs: np.ndarray, random: np.random.Generator) -> int:
     return int(random.integers(2)) if random.random() < 0.2 else balancing
 
 
-# With these counts the inputs are larger than a core's caches: adding rows that are still cached would look too fast.
+# With these counts, the inputs are larger than a core's caches: adding rows that are still cached would seem too fast.
 RECIPES = {
     "CartPole-v1": Recipe(
         lambda: gymnasium_make("CartPole-v1"),

@@ -1,7 +1,7 @@
 """A user-defined workload: any Gymnasium environment, or any fields (`user_workload_file`).
 
 The runner records it and saves the recording (`suites.workloads.save_user_workload`). A launch, in any venv, only reads
-that file, so it need not be able to import what was recorded.
+that file, so it need not be able to import the environment.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class UserSizes:
 
 @dataclass(frozen=True)
 class UserWorkload:
-    """What is known about a workload before it is recorded."""
+    """The properties of a workload that are known before it is recorded."""
 
     name: str
     source: str

@@ -29,7 +29,8 @@ DATA = "data"  # the resource of hosts that store transitions
 
 @ray.remote(max_restarts=0)
 class Actor:
-    """Runs one process's work. Unlike a task, an actor is known to be lost as soon as Ray gives its host up."""
+    """Runs one process's work. Unlike the loss of a task, that of an actor is known as soon as Ray gives up its
+    host."""
 
     def run(self, packed: tuple[Callable[..., None], ClusterProgress, tuple[Any, ...]]) -> None:
         work, progress, args = packed
@@ -92,7 +93,7 @@ class Spread:
 
 
 def _here() -> NodeAffinitySchedulingStrategy:
-    """This host, because the training run ends with it anyway."""
+    """Return the strategy for this host: if the host is lost, the training run ends anyway."""
     return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
 
 
@@ -107,7 +108,7 @@ def on_cluster(settings: TrainingSettings, address: str) -> Iterator[tuple[Adapt
     spec, _ = buffer_and_weights(settings)
     if ":" in address:
         _look_for(address)
-    # Hosts have the libraries, but perhaps not this checkout.
+    # The other hosts have the libraries, but possibly not this checkout.
     code = [str(CHECKOUT / name) for name in ("adapters", "suites")]
     ray.init(
         address=address,
@@ -124,7 +125,7 @@ def on_cluster(settings: TrainingSettings, address: str) -> Iterator[tuple[Adapt
 
 
 def _look_for(address: str) -> None:
-    """Raise ConnectionError at once if nothing answers there: Ray would try for minutes."""
+    """Raise ConnectionError at once if nothing answers at this address: Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), REACH_SECONDS).close()

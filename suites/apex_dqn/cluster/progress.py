@@ -15,7 +15,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from suites.apex_dqn.progress import Counters, Evaluation
 
 EXCHANGE_SECONDS = 0.1
-ANSWER_SECONDS = 5.0  # after which an exchange is tried again
+ANSWER_SECONDS = 5.0  # after which an exchange is repeated
 
 
 @ray.remote(num_cpus=0)
@@ -26,7 +26,7 @@ class Board:
         self.words: dict[Hashable, Any] = {}
 
     def exchange(self, changed: dict[Hashable, Any]) -> tuple[float, dict[Hashable, Any]]:
-        """Store what a process changed; return this host's clock, and all words."""
+        """Store a process's changes; return this host's clock and all words."""
         self.words.update(changed)
         return time.monotonic(), self.words
 
@@ -65,7 +65,7 @@ class Copy:
             self._exchange()
 
     def close(self) -> None:
-        """Exchange what has changed, for the last time."""
+        """Exchange changes for the last time."""
         self._end.set()
         self._thread.join()
         self._exchange()

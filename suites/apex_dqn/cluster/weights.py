@@ -25,13 +25,13 @@ class ClusterWeights:
         return type(self), (self._progress,)
 
     def publish(self, version: int, flat: Array) -> None:
-        # In a list, or else Ray would pass the array instead of its reference.
+        # The reference is in a list, because Ray would otherwise pass the array in its place.
         self._progress.copy.set("weights", (version, [ray.put(flat)]))
 
     def newest(self) -> tuple[int, Array] | None:
         version, references = self._progress.copy.words.get("weights", (None, []))
         if version is not None and (self._fetched is None or self._fetched[0] != version):
-            # Otherwise the learner's host cannot be reached, or the version is outdated.
+            # If it is not ready, the learner's host cannot be reached, or the version is outdated.
             with suppress(GetTimeoutError, RayError):
                 self._fetched = version, ray.get(references[0], timeout=FETCH_SECONDS).copy()  # writable
         return self._fetched
