@@ -1,4 +1,4 @@
-"""Counterpart of `cpprb.PyReplayBuffer`: the buffers that cpprb compiles, not its internals."""  # noqa: N999
+"""Counterpart of `cpprb.PyReplayBuffer`: the buffers that cpprb compiles, without its internals."""  # noqa: N999
 
 from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
 from cpprb_impl.buffers.single import PrioritizedReplayBuffer, ReplayBuffer, create_buffer

@@ -98,7 +98,7 @@ class ReplayBuffer(StepBuffer):
         self.action_dim = self._views["actions"].shape[-1]
 
     def extend(self, *args: Any) -> None:
-        """Store several steps: each argument is a sequence of what `add` takes."""
+        """Store several steps: each argument is a sequence of values that `add` takes."""
         for step in zip(*args, strict=True):
             self.add(*step)
 
@@ -118,7 +118,7 @@ class ReplayBuffer(StepBuffer):
         return self._get_samples(drawn)
 
     def _get_samples(self, batch_inds: np.ndarray, env: None = None) -> ReplayBufferSamples:
-        """Return the steps `batch_inds` (n,), for environments that NumPy's generator draws. `env` is ignored."""
+        """Return the steps `batch_inds` (n,) of environments that NumPy's generator draws. `env` is ignored."""
         environments = np.random.randint(0, self.n_envs, size=len(batch_inds))
         return self._samples(self._ring.get(batch_inds * self.n_envs + environments))
 
@@ -127,7 +127,7 @@ class ReplayBuffer(StepBuffer):
         return ReplayBufferSamples(*(of_each_part(tensor, arrays) for arrays in self._arrays(rows)))
 
     def to_torch(self, array: np.ndarray, copy: bool = True) -> torch.Tensor:
-        """Return an array as a tensor on the buffer's device: a copy, or without `copy` a view if that is possible."""
+        """Return an array as a tensor on the buffer's device: a copy or, without `copy`, a view if possible."""
         import torch
 
         return torch.tensor(array, device=self.device) if copy else torch.as_tensor(array, device=self.device)

@@ -19,7 +19,7 @@ SLOTS = 2  # one being copied, and one being filled
 
 
 class Buffer(Protocol):
-    """What a sampler requires of a buffer: all classes of this package have it, unless their `sample` lacks `out`."""
+    """The interface that a sampler requires of a buffer: all classes of this package whose `sample` takes `out`."""
 
     def sample(self, batch_size: int, **options: Any) -> dict[str, np.ndarray]:
         """Return a sample as arrays, or in the arrays and tensors of the dict `out`."""
@@ -71,7 +71,7 @@ class TensorSampler:
         `options` are those of the buffer's `sample`, such as `beta`, except `out`. The tensors belong to the caller: no
         later sample writes to them. "indexes" stays on the CPU, where `update_priorities` needs it.
 
-        Raises TypeError for `out` and for fields of Python objects, and what the buffer's `sample` raises.
+        Raises TypeError for `out` and for fields of Python objects, and the exceptions of the buffer's `sample`.
         """
         if "out" in options:
             raise TypeError("a TensorSampler makes its own tensors: pass out to the buffer's sample instead")

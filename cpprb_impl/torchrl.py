@@ -156,7 +156,7 @@ class TensorDictReplayBuffer:
             self._ring.clear()
 
     def add(self, data: TensorDictBase) -> int:
-        """Store one row, a TensorDict with an empty batch size, and return its index. Raises what `extend` raises.
+        """Store one row, a TensorDict with an empty batch size; return its index. Raises the exceptions of `extend`.
 
         If a subclass overrides `update_tensordict_priority` or `update_priority`, it is called as in TorchRL, with the
         index in `data`.
@@ -253,7 +253,7 @@ class TensorDictReplayBuffer:
             given = {key if isinstance(key, str) else "/".join(key): axis for key, axis in given.items()}
         stacks = {f"/{name}": axis for name, axis in axes_of_stacks(kinds, given).items()}
         once = {"next_of": shared, "stack_compress": stacks, "compress": self._compress}
-        seed = self._seed if self._seeded_in == this_process() else None  # not a seed that other processes use too
+        seed = self._seed if self._seeded_in == this_process() else None  # not a seed that other processes use as well
         return self._ring_of(env_dict, {**once, "seed": seed})
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:

@@ -1,4 +1,4 @@
-"""A small training loop, as `cpprb.train`."""
+"""A small training loop, like `cpprb.train`."""
 
 from cpprb_impl.strategies.training import train
 

@@ -93,7 +93,7 @@ class ArrayWriter:
 
 
 class Member(NamedTuple):
-    """Where a file holds the bytes of a stored member, and the CRC-32 of each of its blocks."""
+    """The location of a stored member's bytes in a file, and the CRC-32 of each of its blocks."""
 
     name: str
     start: int
@@ -184,7 +184,7 @@ class ArrayReader:
         return about
 
     def read(self, name: str) -> np.ndarray:
-        """Return array `name` in memory. Otherwise like `scan`."""
+        """Like `scan`, but return array `name` in memory."""
         stored = self.scan(name)
         with as_value_errors(name):
             return stored.whole()
@@ -238,7 +238,7 @@ class ArrayReader:
         return self.members[member]
 
     def _stored(self, member: str, most: int) -> zipfile.ZipInfo:
-        """Return the entry of a member that is not compressed."""
+        """Return the entry of an uncompressed member."""
         info = self._info(member)
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise ValueError("the member must not be compressed or encrypted")

@@ -1,8 +1,8 @@
 """Read pickles of NumPy arrays without Python's unpickler.
 
 Python's unpickler calls whatever a pickle names, and hashes nested values of any depth. Here, opcodes act on
-placeholders for arrays, their dtypes, and the four NumPy names that construct them. Nothing is called, only strings and
-integers are hashed, and depth and size are bounded.
+placeholders for arrays, their dtypes, and the four NumPy names that construct them. Nothing is called; only strings and
+integers are hashed; depth and size are bounded.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Ref in_order(const Ref& array, int type) {
   return Ref(checked(PyArray_FROMANY(array.get(), type, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST)));
 }
 
-// Returns what `convert` returns; adds the field's name to NumPy's errors.
+// Calls `convert`, returns its result, and adds the field's name to NumPy's errors.
 template <class Convert>
 Ref naming(const Field& field, Convert&& convert) {
   try {

@@ -15,7 +15,7 @@ struct Ring;
 
 struct Order {
   OrderWatch watch;
-  Ref option, harm;  // str: what relies on the order, and what is wrong without it
+  Ref option, harm;  // str: the option that relies on the order, and the harm without it
 };
 
 // Thrown before anything is stored, and before Python code could change the arguments.
@@ -29,7 +29,7 @@ struct OrderFound : std::exception {
 // row, or is null.
 void look_at_order(const Ring& ring, const AddScratch& in, std::size_t count,
                    const std::vector<npy_int64>* environments);
-// Keeps what was seen, once the rows are stored.
+// Remembers the checked rows, once they are stored.
 void keep_order(Ring& ring);
 
 // Issues the warning, and raises it if warnings are errors.

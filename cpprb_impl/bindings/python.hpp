@@ -1,4 +1,4 @@
-// What every binding file needs: the Python and NumPy headers, owned references, exceptions.
+// Included by every binding file: the Python and NumPy headers, owned references, exceptions.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

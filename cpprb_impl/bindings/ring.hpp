@@ -162,7 +162,8 @@ npy_intp batch_size(PyObject* value);
 void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     std::initializer_list<const char*> known, PyObject** values);
 
-// Converts `batch` to what the caller receives. `slots` are its rows' slots, unless the caller named them.
+// Converts `batch` to the object that the caller receives. `slots` are the slots of its rows, unless the caller named
+// them.
 PyObject* finished(PyObject* self, Batch& batch, const std::vector<std::size_t>* slots = nullptr);
 // Recent batches whose arrays a sample may reuse; null if Python code replaces the returned arrays.
 RecentBatches* recent_batches(Ring& ring);

@@ -1,4 +1,4 @@
-// Deliberately slowed calls, to find out which slow-downs the gate detects. RB_SLOWED(add, f) is the method f, in a
+// Deliberately slowed calls, to determine which slow-downs the gate detects. RB_SLOWED(add, f) is the method f, in a
 // normal build. In a build with CMake's -DSLOWED=ON, each call afterwards burns a share of the time that it took, and
 // runs an empty loop: a tenth and 50 turns, if the environment variable RB_SLOWED is "add=0.1,sample=0.5,loops=50".
 #pragma once

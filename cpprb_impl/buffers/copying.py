@@ -31,7 +31,7 @@ class CopyableBuffer(BufferBase):
 
 
 def _finished(source: Filling | PickledRows, task: tuple[str, int, str | None]) -> BufferBase:
-    """Return a buffer's copy: either already filled, or created here from the original's rows."""
+    """Return a copy of a buffer, which is either already filled or created here from the original's rows."""
     filling = source if isinstance(source, Filling) else source.copied(source.parts())
     buffer = filling.finish()
     if task != this_task():

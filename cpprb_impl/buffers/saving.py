@@ -24,9 +24,10 @@ class SavableBuffer(BufferBase):
     def save_transitions(self, file: File, *, safe: bool = True) -> None:
         """Write every transition with its priority, and the other state needed to resume training exactly.
 
-        Meanwhile, no other process may add to a shared buffer or update its priorities. A shared buffer's file contains
-        only this process's random state, pending n-step transitions and, with `autoreset`, record of which environments
-        are about to reset. Frames shared by several transitions are written with each of them.
+        While the file is being written, no other process may add to a shared buffer or update its priorities. A shared
+        buffer's file contains only this process's random state, pending n-step transitions and, with `autoreset`,
+        record of the environments that are about to reset. Frames shared by several transitions are written with each
+        of them.
 
         Parameters
         ----------
@@ -41,7 +42,7 @@ class SavableBuffer(BufferBase):
         ValueError
             If a field holds Python objects, which would have to be pickled.
         RuntimeError
-            If another thread or process adds to the buffer meanwhile.
+            If another thread or process adds to the buffer at the same time.
         OSError
             If the file cannot be written. If any exception is raised, an existing file at the path is unchanged.
         """
@@ -142,7 +143,7 @@ def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
     beside = f"{path}.{secrets.token_hex(8)}.tmp"
     try:
         with open(beside, "xb") as stream:
-            if os.path.exists(path):  # users who could not read the old file must not be able to read the new one
+            if os.path.exists(path):  # the new file must not be readable by users who could not read the old one
                 os.chmod(beside, os.stat(path).st_mode & 0o7777)
             yield stream
             stream.flush()

@@ -4,7 +4,7 @@ A buffer is passed as an ordinary argument to children started by fork, spawn or
 one or several learners call `sample`; `lock` selects how they are synchronised:
 
 "none"
-    There are no locks: no process waits for another, not even for a stopped one.
+    There are no locks: no process waits for another, not even for one that is stopped.
 "critical"
     Explorers hold a lock only while they claim rows, and write concurrently; a gate separates them from the learner.
 "buffer"
@@ -61,7 +61,7 @@ def layout_of(
 
 
 class _SharedBuffer(TransformedBuffer):
-    """What both MP classes have in common: attaching to the segment, and pickling for other processes."""
+    """The common part of both MP classes: attaching to the segment, and pickling for other processes."""
 
     def _build(self, size: int, env_dict: EnvDict | None, takes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         """Create a buffer from its constructor's arguments."""

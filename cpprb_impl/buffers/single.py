@@ -124,7 +124,7 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         self._begin(layout, parse_seed(chosen["seed"]))
 
     def _batch_through(self, batch: dict[str, np.ndarray], indexes: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Return what a method's caller receives for `batch`; only samples have `indexes`."""
+        """Return the batch that a method's caller receives for `batch`; only samples have `indexes`."""
         if indexes is None or not self._encodes():
             return batch if self._transform is None else self._transform.fill(batch)
         encoded = self._encode_sample(indexes)
@@ -160,8 +160,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         Added to each priority, so that none is 0. Must not be negative. It bounds the smallest priority: with
         `normalize="buffer"`, a tiny `eps` makes almost every weight tiny once a single TD error is 0.
     normalize : {"buffer", "batch", None}
-        What the importance weights (N P(i))^-beta are divided by, for N stored transitions: the largest weight of any
-        stored transition, as in cpprb, which is the same for each batch, but can make all weights, and so the
+        The divisor of the importance weights (N P(i))^-beta, for N stored transitions: the largest weight of any stored
+        transition, as in cpprb, which is the same for each batch, but can make all weights, and therefore the
         gradients, small; the largest weight in the batch, as in Schaul et al.; or nothing (the mean is then about 1,
         but single weights may be much larger).
     check_for_update : bool

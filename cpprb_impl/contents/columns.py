@@ -104,7 +104,7 @@ def _frames(name: str, frames: StoredArray, first: StoredArray, stack: int | Non
 
 
 def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -> Columns:
-    """Return the columns in the buffer's own dtypes. `dtypes` holds the dtypes that the file states for them, if any.
+    """Return the columns with the buffer's own dtypes. `dtypes` has those that the file states for them, if any.
 
     Raises ValueError naming the mismatched field.
     """

@@ -101,7 +101,7 @@ def write(buffer: BufferBase, stream: IO[bytes]) -> None:
 
 @contextmanager
 def _unchanged(buffer: BufferBase) -> Iterator[None]:
-    """Raise RuntimeError if rows are added meanwhile."""
+    """Raise RuntimeError if rows are added during the block."""
     head = buffer._get_head()
     try:
         yield

@@ -2,9 +2,9 @@
 
 A pickled buffer contains a `PickledRows`, whose `Piece` objects are pickled one after the other. On loading, a
 `Filling` replaces the `PickledRows`: each pickled piece sets the state of the `Filling`, which adds the piece's rows to
-a new buffer. A pickler keeps a reference to almost everything that it has written, and an unpickler to what it has
-read. A piece is therefore a byte array that both sides empty after use. Protocols below 5 have no such arrays; there, a
-piece is an integer, to which neither side keeps a reference.
+a new buffer. A pickler keeps a reference to almost everything that it has written, and an unpickler to almost
+everything that it has read. A piece is therefore a byte array that both sides empty after use. Protocols below 5 have
+no such arrays; there, a piece is an integer, to which neither side keeps a reference.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NUMBER = np.dtype(np.int64)
 
 
 class Framed(NamedTuple):
-    """How the frames of a field are stored once."""
+    """The frames of a field that are stored once."""
 
     stack: int | None  # frames per value; None if a value is a single frame
     axis: int
@@ -68,7 +68,7 @@ def framed_fields(buffer: Ring, kinds: Kinds) -> dict[str, Framed]:
 class Rows:
     """The rows of a private buffer, read or added a few at a time as columns, oldest first.
 
-    Unstored rows whose data is in the slots after the stored ones follow as if they were stored.
+    Rows that are not stored, but whose data are in the slots after the stored rows, follow as if they were stored.
     """
 
     def __init__(self, buffer: Ring, stored: int) -> None:
@@ -117,7 +117,7 @@ class Rows:
         return self.buffer._get_leaves(slots_between(self.buffer, first, end))
 
     def packed(self, first: int, end: int) -> list[np.ndarray]:
-        """Return what `add_packed` adds: contiguous arrays, to be concatenated as bytes."""
+        """Return the argument of `add_packed`: contiguous arrays, to be concatenated as bytes."""
         columns: Mapping[str, Any] = self.between(first, end)
         arrays = [np.array([end - first]), *(columns[name] for name in self._plain)]
         for name, field in self.framed.items():
@@ -223,7 +223,7 @@ class PickledRows:
 
     def piece(self, first: int, end: int, protocol: int) -> bytearray | int:
         """Return these rows in pickled form. The previous piece's bytes are released."""
-        # A pickler's file may keep the array instead of copying it; then its bytes must stay.
+        # A pickler's file may keep the array instead of copying it; its bytes must then be kept.
         if self._packed and sys.getrefcount(self._packed[0]) <= REFERENCES:
             self._packed[0].clear()
         arrays = self._rows.packed(first, end)
@@ -238,7 +238,7 @@ class PickledRows:
 
 def _references_of_a_piece() -> int:
     pieces = [bytearray()]
-    memo = {0: pieces[0]}  # as a pickler's
+    memo = {0: pieces[0]}  # as in a pickler
     return sys.getrefcount(pieces[0]) + len(memo) - 1
 
 

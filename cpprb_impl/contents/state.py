@@ -239,5 +239,5 @@ def _revive(kind: Any, recipe: tuple[Any, ...], held: tuple[Any, ...], parts: di
     buffer._make(layout)
     vars(buffer).update(attributes_of(parts, layout))
     restore(buffer, *held)
-    buffer._reseed(None)  # the pickle does not say whether this process wrote it
+    buffer._reseed(None)  # the pickle does not say whether it was written by this process
     return buffer

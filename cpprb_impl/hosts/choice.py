@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from statistics import median
 
 WINDOWS = 3  # of each kind that are compared
-SETTLING = 1  # replies ignored at a window's start: they may have waited for messages of the other kind
+SETTLING = 1  # replies ignored when a window starts, since they may have waited for messages of the other kind
 REPLIES, SECONDS = 2, 0.02  # minimum number and duration of a window's replies
 GAIN = 0.9  # compressed messages must take at most this share of the uncompressed messages' time
 CLEAR = {1: 10.0, 2: 2.0}  # by windows per kind: a ratio that decides early if all pairs of windows exceed it
@@ -23,9 +23,9 @@ class CompressionChoice:
     faster, they are used from then on, otherwise uncompressed ones. Comparisons take about 2% of the time.
 
     Only the seconds that the link's user spends in calls count: compressing, waiting and receiving. Otherwise, a
-    learner that trains for longer than messages take, or pauses, would measure itself. If the learner begins to wait,
-    the pace changes, and the next comparison follows early: after a rest as long as the last comparison, doubled each
-    time the choice stays the same.
+    learner that pauses, or that trains for longer than messages take, would measure itself. If the learner begins to
+    wait, the pace changes, and the next comparison takes place early: after a rest that is as long as the last
+    comparison, and is doubled each time the choice remains the same.
     """
 
     def __init__(self, allowed: bool = True) -> None:
@@ -45,7 +45,7 @@ class CompressionChoice:
 
     def took(self, packed: bool, rows: int, sent: float, now: float) -> None:
         """Record the reply to a message of `rows` rows; `sent` and `now` are in seconds spent in calls."""
-        # While messages queue, each takes the time since the previous reply.
+        # While messages are queued, each of them takes the time since the previous reply.
         start, self._last = max(sent, self._last), now
         if now < self._early or packed != self.packed:
             return

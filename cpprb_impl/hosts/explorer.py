@@ -37,8 +37,8 @@ from cpprb_impl.ring.row_reader import RowReader
 log = logging.getLogger("cpprb_impl.hosts")
 
 LOOK_SECONDS = 0.05  # between checks whether this host's shard exists
-RETURN_SECONDS = 5.0  # for a lost shard to return, while its explorers still add to its memory
-BATCH_ROWS = 100  # sent together, as in Ape-X; more if the shard is busy
+RETURN_SECONDS = 5.0  # for a lost shard to return; during this time, its explorers still add to its memory
+BATCH_ROWS = 100  # sent in one message, as in Ape-X; more if the shard is busy
 BATCH_BYTES = 1 << 18  # of rows that are sent together, if they exceed `BATCH_ROWS`
 WINDOW = 8  # batches that are sent before the first is acknowledged
 STAGED = 4096  # most rows that may wait to be sent, not counting unfinished n-step windows
@@ -83,7 +83,8 @@ class LocalExplorer:
         """Call the method `gone` from a thread whenever the shard's segment has lost its name.
 
         If the shard does not return within `RETURN_SECONDS`, the explorer is closed, because no learner would read its
-        rows. The thread ends then, or once the explorer or `gone`'s object is freed: it holds no reference to either.
+        rows. The thread then ends. It also ends once the explorer or `gone`'s object is freed, since it holds no
+        reference to either.
         """
         if not self._is_watched:
             self._is_watched = True
@@ -120,7 +121,7 @@ class Sent:
     number: int
     message: Sequence[Any]
     rows: int
-    end: int  # the staged row after the batch's last
+    end: int  # the number of the staged row after the batch's last row
     packed: bool  # whether its rows may be compressed
     to: int | None = None  # the server process that it may have been sent to
     at: float = 0.0  # when it was sent, in seconds spent compressing and waiting
@@ -165,7 +166,7 @@ class RemoteExplorer:
         self._environments = layout.n_envs
         steps = 0 if layout.nstep is None else int(layout.nstep["size"]) * self._environments
         self._capacity = STAGED + steps + -(STAGED + steps) % self._environments
-        # Its leaves are the raw priorities: alpha is 1, and eps 0.
+        # Its leaves are the raw priorities, since alpha is 1 and eps is 0.
         staging = layout.private(self._capacity, alpha=1.0, eps=0.0, check_for_update=False)
         self._staged = PrioritizedReplayBuffer._of(staging)
         columns = {name: rows for name, rows in self._staged.get_all_transitions().items() if name not in EXTRA}
@@ -218,7 +219,7 @@ class RemoteExplorer:
         self._stage(self._staged.on_episode_end)
 
     def _stage(self, call: Callable[[], Any]) -> None:
-        if self._rows > STAGED - wire.MOST_ADDED:  # earlier calls could not send
+        if self._rows > STAGED - wire.MOST_ADDED:  # earlier calls could not send their rows
             self._send_staged()
         call()
         while self._rows >= BATCH_ROWS and (self._rows >= self._most or not self._is_busy()):
@@ -272,7 +273,7 @@ class RemoteExplorer:
         number, end = self._number + 1, (self._first + rows) % self._capacity
         head = Request(wire.ADD, rows, number).packed()
         sent = Sent(number, [head, self._name, *parts], rows, end, packed)
-        self._number = number  # if a call is interrupted after this, the shard asks for a greeting
+        self._number = number  # if the call is interrupted after this line, the shard asks for a greeting
         self._unanswered.append(sent)
         self._transmit()
 
@@ -311,7 +312,7 @@ class RemoteExplorer:
         with self._whole_messages(), self._waiting.running():
             assert self._link
             reply = self._receive(self._link, self._deadline)
-        if reply is None or reply.kind == wire.HELLO:  # it lacks a batch lost with an earlier connection
+        if reply is None or reply.kind == wire.HELLO:  # it lacks a batch that was lost with an earlier connection
             self._is_lost = reply is None
             self._disconnect()
             self._transmit()

@@ -55,11 +55,11 @@ class Learner:
     prefetch : int
         Number of batches requested ahead. Their rows are drawn before the newest priorities take effect.
     deadline : float
-        Seconds after which `sample` goes on without a shard that does not answer.
+        Seconds after which `sample` continues without a shard that does not answer.
     compress : bool
         Whether shards compress rows if `sample` then takes less time.
     normalize : {"buffer", "batch", None}
-        What importance weights are divided by, as for `PrioritizedReplayBuffer`.
+        The divisor of importance weights, as for `PrioritizedReplayBuffer`.
     alpha, eps : float
         As for the shards.
     """
@@ -134,7 +134,7 @@ class Learner:
         self._ask_others(pieces)
 
     def _lose(self, source: Source, why: str) -> None:
-        """Go on without a shard until it answers again."""
+        """Continue without a shard until it answers again."""
         if source.answers:
             log.warning("shard %d on %s: %s", source.address.number, source.address.host, why)
         self._unwatch(source)
@@ -289,7 +289,7 @@ class Learner:
             if source.link.monitor in ready and source.link.was_lost():
                 self._lose(source, "the connection was lost")
 
-    # What a learner calls.
+    # The methods that a learner calls.
 
     def sample(self, rows: int, beta: float) -> dict[str, np.ndarray]:
         """Return a batch.
@@ -316,14 +316,14 @@ class Learner:
         return {**batch.columns, "weights": weights, "indexes": batch.indexes}
 
     def _unit(self, batch: Batch) -> float:
-        """Return the probability of a row whose weight is 1."""
+        """Return the probability of a row whose weight would be 1."""
         if self._normalize is None:
             return 1 / max(1, sum(source.stored for source in self._sources.values()))
         least = float(batch.probabilities.min(initial=np.inf))
         return least if self._normalize == "batch" else min(batch.least, least)
 
     def _await_new_shards(self, start: float) -> None:
-        """Wait until all shards have reported their sums; after the deadline, go on without the others."""
+        """Wait until all shards have reported their sums; after the deadline, continue without the others."""
         while new := [source for source in self._sources.values() if source.is_new]:
             left = start + self._deadline - time.monotonic()
             if left > 0:
@@ -382,7 +382,7 @@ class Learner:
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
         """Send new priorities. Rows that were overwritten, and rows of lost shards, are skipped.
 
-        Raise what `PrioritizedReplayBuffer.update_priorities` raises for a bad argument. Nothing is sent then.
+        For a bad argument, raise the exceptions of `PrioritizedReplayBuffer.update_priorities`. Nothing is sent then.
         """
         numbers = _whole_numbers(indexes)
         if not self._are_good(priorities, numbers.size):
@@ -400,7 +400,7 @@ class Learner:
                     self._send_priorities(source, rows[mine], values[mine])
 
     def _are_good(self, priorities: Any, count: int) -> bool:
-        """Return whether `priorities` is certainly an array of valid priorities; even if not, they may be valid."""
+        """Return whether `priorities` is certainly an array of valid priorities; if False, they may still be valid."""
         usual = type(priorities) is np.ndarray and priorities.dtype.kind == "f" and priorities.size == count > 0
         return usual and priorities.min() >= 0 and priorities.max() <= self._good_up_to
 

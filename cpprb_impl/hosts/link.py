@@ -18,7 +18,7 @@ _names = itertools.count()
 
 
 class Link:
-    """A socket that is connected, or tries to connect, to a server. `heard` is when its last message came."""
+    """A socket that is connected, or tries to connect, to a server. `heard` is when its last message arrived."""
 
     def __init__(self, context: zmq.Context, host: str, port: int, keys: Keys) -> None:
         self._context, self._keys = context, keys

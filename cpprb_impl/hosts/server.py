@@ -35,7 +35,7 @@ Answer = Callable[[Sequence[zmq.Frame]], Sequence[Any] | None]  # to a message
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What a server needs to know."""
+    """The settings of a server."""
 
     role: str
     segment: str
@@ -46,7 +46,7 @@ class ServerSettings:
 
     @property
     def largest_part(self) -> int:
-        """The largest part in bytes that the server accepts, so that a stranger cannot fill its memory."""
+        """The size in bytes of the largest part that the server accepts, so that a stranger cannot fill its memory."""
         if self.role == DRAWING:
             return FRAMING + wire.MOST_UPDATED * wire.bytes_of(wire.ROWS)
         return FRAMING + max(SMALLEST_LIMIT, wire.MOST_ADDED * max(map(wire.bytes_of, self.columns)))
@@ -114,9 +114,9 @@ class Storer:
         if request.kind not in (wire.HELLO, wire.ADD) or len(parts) < 2:
             what = f"{request.kind!r} and {len(parts)} parts"
             raise Malformed(f"an explorer's message must be a greeting or an add, with its name, got {what}")
-        # ZeroMQ may have reconnected by itself, losing what was sent before, and perhaps to a new process: a batch is
-        # stored only after its predecessor. An explorer that has reconnected repeats the batches that were not
-        # acknowledged, and what it sent before may still arrive as well.
+        # ZeroMQ may have reconnected by itself, possibly to a new process, and lost earlier messages. A batch is
+        # therefore stored only after its predecessor. An explorer that has reconnected repeats the batches that were
+        # not acknowledged, and its earlier messages may still arrive as well.
         name, columns = parts[1].bytes, parts[2:]
         last = self.last.get(name, 0)
         if request.kind == wire.ADD and request.number <= last + 1:
@@ -172,7 +172,7 @@ def bound(settings: ServerSettings) -> Iterator[tuple[zmq.Socket, Strangers]]:
         try:
             with context.socket(zmq.ROUTER) as router:
                 router.linger = 0
-                router.set_hwm(0)  # requests are few: learners and explorers limit their own
+                router.set_hwm(0)  # there are few requests, since learners and explorers limit their number
                 router.maxmsgsize = settings.largest_part
                 router.heartbeat_ivl, router.heartbeat_timeout = 200, 800
                 settings.keys.of_server(router)

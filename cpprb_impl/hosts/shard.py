@@ -127,13 +127,14 @@ class Shard:
         return self.address
 
     def wait(self) -> None:
-        """Return when the shard is closed. A remote caller thus notices when the shard is lost."""
+        """Return when the shard is closed. In this way, a remote caller notices when the shard is lost."""
         self._closed.wait()
 
     def save(self) -> Iterator[bytes]:
         """Yield the file that `save_transitions` writes, in pieces.
 
-        Rows added meanwhile make it start over; raises RuntimeError if rows are still being added after `SAVE_SECONDS`.
+        If rows are added during this time, it starts again. Raises RuntimeError if rows are still being added after
+        `SAVE_SECONDS`.
         """
         end = time.monotonic() + SAVE_SECONDS
         with tempfile.TemporaryFile() as file:

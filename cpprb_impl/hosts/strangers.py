@@ -70,7 +70,7 @@ class Strangers:
 
 
 def _shut(descriptor: int) -> None:
-    """Make ZeroMQ see a connection as closed by its peer.
+    """Make ZeroMQ treat a connection as closed by its peer.
 
     If the descriptor was closed meanwhile and its number now belongs to another connection, that connection's client
     reconnects.

@@ -24,8 +24,8 @@ UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and 
 # An explorer's greeting: its part is the explorer's name, its number that of the last batch that will not be sent
 # again. The reply identifies, in `stored`, the answering process: a restarted process does not know explorers.
 HELLO: Kind = b"h"
-# Store `rows` rows: parts are the explorer's name, each column, and perhaps priorities. If an earlier batch is missing,
-# nothing is stored, and the reply is as to a greeting: the explorer must greet again.
+# Store `rows` rows: the parts are the explorer's name, each column and, if given, priorities. If an earlier batch is
+# missing, nothing is stored, and the reply is the same as to a greeting: the explorer must greet again.
 ADD: Kind = b"a"
 REFUSED: Kind = b"x"  # only as a reply: nothing was done; its only part states the reason
 

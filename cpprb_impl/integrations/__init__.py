@@ -1,1 +1,1 @@
-"""What the buffers for other libraries share."""
+"""The code that the buffers for other libraries share."""

@@ -103,7 +103,7 @@ class StepBuffer(StepState):
         self._choose_path(overridden(self, self._our_hooks))
 
     def _choose_path(self, hooks: frozenset[str]) -> None:
-        """Choose how `sample` works, given the overridden hooks: by calling them, or the fast way.
+        """Choose how `sample` works, given the overridden hooks: by calling them, or in the fast way.
 
         Raises TypeError, and changes nothing, if a hook cannot be called as in the replaced buffer.
         """
@@ -220,7 +220,7 @@ class StepBuffer(StepState):
             raise KeyError(f"{what} must have the parts {expected}, got none named {', '.join(missing)}")
 
     def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:
-        if not self.handle_timeout_termination:  # leave the stored ones unchanged: a subclass may write them itself
+        if not self.handle_timeout_termination:  # keep the stored timeouts, which a subclass may write itself
             return self._views["timeouts"][self._ring.get_next_index() // self.n_envs].copy()
         if isinstance(infos, Mapping):  # Gymnasium's vector environments' infos do not say which step was truncated
             raise TypeError(

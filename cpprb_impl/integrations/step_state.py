@@ -113,7 +113,7 @@ class Views(dict[str, Any]):
     """`ARRAYS` as views of a ring's memory, by name.
 
     If the views are copied or pickled together with their ring, as they also are in subclasses that copy all of
-    `__dict__`, the new views belong to the new ring, which keeps all that was written to the arrays.
+    `__dict__`, the new views belong to the new ring, which keeps everything that was written to the arrays.
     """
 
     handed_out = False  # whether an array was handed out, through which rows that are not stored may have been written
@@ -142,7 +142,7 @@ class Views(dict[str, Any]):
         self._ring._written = max(self._ring._written, rows)
 
     def _written_steps(self) -> int:
-        """Return the number of the last step with a nonzero byte, since nothing reports writes to an array."""
+        """Return the number of the last step with a nonzero byte, since writes to an array are not reported."""
         found = 0
         for values in self.values():
             for array in values.values() if isinstance(values, Parts) else [values]:
@@ -204,7 +204,7 @@ class StepState:
         return copy.deepcopy(self)
 
     def _is_made(self) -> bool:
-        """Return whether the ring exists. The original's constructor replaces whatever was assigned before."""
+        """Return whether the ring exists. The original's constructor replaces all values that were assigned before."""
         return "_ring" in vars(self)
 
     def __setattr__(self, name: str, value: Any) -> None:

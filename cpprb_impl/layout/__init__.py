@@ -1,1 +1,1 @@
-"""What a transition looks like, and the checks of a constructor's arguments."""
+"""The layout of transitions, and the checks of a constructor's arguments."""

@@ -32,7 +32,8 @@ def array_of(name: str, value: Any) -> np.ndarray:
 def members_of(value: Any, dtype: np.dtype) -> list[tuple[Any, np.dtype, int]]:
     """Return each member's values, dtype and dtype size, for structs that are to be converted to `dtype`.
 
-    NumPy assigns members by position. A value that is not a struct counts as one of objects, which changes nothing.
+    NumPy assigns members by position. A value that is not a struct is treated as a struct of objects, which changes
+    nothing.
     """
     names = dtype.names or ()
     if not isinstance(value, np.ndarray | np.void) or value.dtype.names is None:

@@ -1,4 +1,4 @@
-"""Warn of buffers that will not fit: the system grants any amount of memory, and fails only when it is used."""
+"""Warn of buffers that will not fit, since the system grants any amount of memory, and fails only when it is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from cpprb_impl.layout.caller import warn
 from cpprb_impl.layout.fields import LARGEST, NativeField
 
-SMALL = 1 << 26  # bytes: smaller buffers fit anywhere, and finding out how much room there is takes some 0.1 ms
+SMALL = 1 << 26  # bytes: smaller buffers fit anywhere, and determining the available room takes about 0.1 ms
 SHM = "/dev/shm"
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"))
 GROUPS, MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
@@ -36,7 +36,7 @@ def warn_if_too_large(
     ----------
     size : int
     fields : sequence of (name, dtype, shape)
-        What is stored, without next_* of `next_of`.
+        The stored fields, without next_* of `next_of`.
     stacked : mapping of str to int
         The axis of each field's frames. Each transition stores at least one frame.
     compressed : bool

@@ -1,4 +1,4 @@
-"""All that defines a buffer, as one value.
+"""Everything that defines a buffer, as one value.
 
 Constructors fill in a layout, the native ring is created from it, and copies and pickles contain it. Shared segments
 store it as JSON, with which a pickled buffer compares its own layout.
@@ -45,14 +45,14 @@ IN_SHARED = SharedPrioritizedOptions.__annotations__.keys() - APART - {"compress
 
 @dataclass(frozen=True)
 class Layout:
-    """A buffer's size, fields and options. Buffers with equal layouts store rows alike and behave alike.
+    """A buffer's size, fields and options. Buffers with equal layouts behave in the same way.
 
     Parameters
     ----------
     size : int
         The capacity in transitions.
     fields : list of (name, dtype, shape)
-        What the native ring stores, without next_* of `next_of`; int64 numbers stand for Python objects.
+        The fields that the native ring stores, without next_* of `next_of`; int64 numbers stand for Python objects.
     options : dict
         The constructor's checked options, as `cpprb_impl.layout.options.stored` returns them; "objects" lists the
         fields of Python objects.

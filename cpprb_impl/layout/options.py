@@ -80,7 +80,7 @@ def check_exponent(name: str, value: float) -> float:
 
 
 def check_normalize(normalize: str | None) -> str | None:
-    """Return `normalize`, what importance weights are divided by. Raises ValueError unless it is one of the options."""
+    """Return `normalize`, which selects the divisor of importance weights. Raises ValueError unless it is valid."""
     if normalize is not None and not (isinstance(normalize, str) and normalize in ("buffer", "batch")):
         raise ValueError(f"normalize must be 'buffer', 'batch' or None, got {normalize!r}")
     return normalize
@@ -163,7 +163,7 @@ def shows(options: Mapping[str, Any]) -> Callable[[Init], Init]:
 
 
 def read(of: str, takes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all options of a constructor: those given, checked as far as they depend on no field, and the defaults.
+    """Return all options of a constructor: the given ones, checked as far as possible without fields, and the defaults.
 
     Warns of options that only other classes have; raises TypeError for a name that no class has.
     """
@@ -172,7 +172,7 @@ def read(of: str, takes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[st
 
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as a layout stores them, as far as that depends on no field. Raises errors that name an option."""
+    """Return options as a layout stores them, as far as possible without fields. Raises errors that name an option."""
     return {name: check(name, value) if (check := OPTIONS[name].check) else value for name, value in options.items()}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from cpprb_impl.layout.caller import warn
 
-# By the class that introduces them; `create_buffer` adds prioritized, which HindsightReplayBuffer also has.
+# Sorted by the class that introduces them; `create_buffer` adds prioritized, which HindsightReplayBuffer also has.
 OPTIONS = {
     "ReplayBuffer": ("size", "env_dict", "next_of", "stack_compress", "default_dtype", "Nstep", "mmap_prefix"),
     "PrioritizedReplayBuffer": ("alpha", "eps", "check_for_update", "normalize"),

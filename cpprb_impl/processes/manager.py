@@ -16,7 +16,7 @@ def try_start(ctx: Any) -> None:
 
     if not isinstance(ctx, managers.SyncManager):
         return
-    # The standard library's type stubs contain neither of these.
+    # The type stubs of the standard library contain neither of these attributes.
     state, known = ctx._state.value, managers.State  # type: ignore[attr-defined]
     if state == known.SHUTDOWN:
         raise ProcessError("ctx must be a manager that is running or can be started, got one that has shut down")

@@ -40,12 +40,12 @@ START_SECONDS, CLOSE_SECONDS = 60.0, 15.0  # for the shards to start and to end
 class PrioritizedReplayBuffer:
     """`cpprb_impl.PrioritizedReplayBuffer` over the hosts of a Ray cluster.
 
-    Each data host holds a shard. Pass the buffer to tasks and actors as an argument: explorers call `add`, and
-    learners `sample` and `update_priorities`, which mean what they mean on one host. A process must use its buffer from
-    only one thread. A transition added without a priority gets the largest priority in its shard.
+    Each data host holds a shard. Pass the buffer to tasks and actors as an argument: explorers call `add`, and learners
+    call `sample` and `update_priorities`, which have the same meaning as on one host. A process must use its buffer
+    from only one thread. A transition added without a priority gets the largest priority in its shard.
 
     The shards end when the process that created the buffer calls `close` or exits, or when no process holds the buffer
-    any more. Without `close`, their memory is released some 20 s later.
+    any longer. Without `close`, their memory is released about 20 s later.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class PrioritizedReplayBuffer:
     prefetch : int
         Number of batches that a learner requests ahead: they are drawn before its newest priorities take effect.
     deadline : float
-        Seconds after which a learner goes on without a shard that does not answer, and an explorer looks for a
-        different one.
+        Seconds after which a learner continues without a shard that does not answer, and an explorer looks for a
+        different shard.
     when_lost : {"elsewhere", "wait"}
         Whether an explorer without a shard on its own host, when its remote shard is lost, sends rows to a different
         host or waits.
@@ -310,7 +310,7 @@ class PrioritizedReplayBuffer:
         self._learner.reseed(seed)
 
     def get_stored_size(self) -> int:
-        """Return the number of transitions in the shards that answer, as far as this process knows."""
+        """Return the number of transitions in the shards that answer, as last reported to this process."""
         return self._learner.get_stored_size()
 
     def get_lost(self) -> list[str]:

@@ -123,7 +123,7 @@ class Directory:
         await shard.wait.remote()
 
     def _new_number(self) -> int:
-        """Return a random number that no shard has used recently; a restarted directory draws new numbers."""
+        """Return a random number that no shard has used recently, since a restarted directory draws new numbers."""
         if len(self._numbers) > NUMBERS // 2:
             self._numbers = {address.number for address in self._addresses.values()}
         while (number := secrets.randbelow(NUMBERS)) in self._numbers:

@@ -25,7 +25,7 @@ def check_ray() -> None:
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """Convert what Ray raises for a directory that has ended for good to ConnectionError."""
+    """Convert Ray's exceptions for a directory that has ended for good to ConnectionError."""
     check_ray()
     try:
         yield
@@ -68,6 +68,6 @@ class Finder:
             self._known = ray.get(self._asked)
         except (ActorDiedError, ClosedBufferError):
             raise
-        except RayError:  # the directory will be restarted: until then, go on with the known shards
+        except RayError:  # the directory will be restarted; until then, continue with the known shards
             pass
         self._asked, self._due = None, time.monotonic() + FIND_SECONDS

@@ -34,7 +34,7 @@ def parse_flag(name: str, value: Any) -> bool:
 
 
 def parse_hosts(hosts: Sequence[str] | None) -> list[str]:
-    """Return the addresses of the nodes that hold data, without duplicates; those of all nodes if `hosts` is None.
+    """Return the addresses of the nodes that hold data, without duplicates; if `hosts` is None, those of all nodes.
 
     Raises RuntimeError for an address that is not a node of the cluster.
     """

@@ -56,7 +56,7 @@ class Autoreset(Transform):
         return twin
 
     def find(self, env_ids: np.ndarray, columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return which rows are steps of an episode, bool (rows,), and the value of `over` after these rows."""
+        """Return a mask of the rows that are steps of an episode, bool (rows,), and `over` after these rows."""
         ended = np.zeros(len(env_ids), bool)
         for name in self.ends:
             ended |= columns[name].reshape(len(env_ids), -1).any(axis=1)

@@ -23,7 +23,7 @@ class BufferBase(Ring):
 
     _parts: tuple[str, ...] = ()
     _layout: Layout  # not pickled with the attributes either
-    _written: int = 0  # slots before this one may have data that copies keep, even if their rows are not stored
+    _written: int = 0  # slots before this one may contain data that copies keep, even if their rows are not stored
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in FIXED:

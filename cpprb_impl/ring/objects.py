@@ -66,7 +66,7 @@ class ObjectColumns(ForkSafe):
     def add(self, rows: dict[str, np.ndarray], ring: Ring) -> int:
         """Add `rows` to `ring` with numbers in place of objects, and store the objects; return the first row's index.
 
-        If the ring raises an exception, nothing has changed. The rows are arrays, so the call runs no code of theirs.
+        If the ring raises an exception, nothing has changed. The rows are arrays, so the call runs none of their code.
         Overwritten objects are released only at the end, because their finalizers may run code that adds rows.
         """
         overwritten: list[np.ndarray] = []

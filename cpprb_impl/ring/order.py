@@ -19,7 +19,7 @@ REMEDY = (
     "Pass n_envs, or env_ids to add(), if steps of several environments are added in turn, and call on_episode_end() "
     "after each episode"
 )
-# Which option relies on the order of rows, and the harm if the rows are not in order.
+# The option that relies on the order of rows, and the harm if the rows are not in order.
 NSTEP = ("Nstep", f"returns would mix several environments or episodes. {REMEDY}")
 ONCE = f"frames and values would be stored more than once. {REMEDY}"
 HINDSIGHT = (
@@ -37,7 +37,7 @@ def end_fields(fields: Sequence[NativeField], steps: Mapping[str, Any] | None) -
 
 
 def harm_of(steps: Mapping[str, Any] | None, following: Collection[str], stacked: Collection[str]) -> tuple[str, str]:
-    """Return which option relies on the order of rows, and the harm in violating it; empty if no option does."""
+    """Return the option that relies on the order of rows, and the harm in violating it; empty if there is none."""
     if steps:
         return NSTEP
     return ("next_of", ONCE) if following else ("stack_compress", ONCE) if stacked else NOTHING

@@ -16,8 +16,8 @@ def chosen_rows(
     """Return the environment of each row, int64 (rows,), and the rows of these environments.
 
     `env_ids` are numbers, or a mask of n_envs bools; with a mask, `rows` may have a row of every environment.
-    `elements` is the number of elements of each field. Raises TypeError or ValueError if env_ids are neither, or
-    probably a mask of a dtype other than bool.
+    `elements` is the number of elements of each field. Raises TypeError or ValueError if env_ids are neither of these,
+    or are probably a mask of a dtype other than bool.
     """
     given = np.atleast_1d(array_of("env_ids", env_ids))
     if given.dtype != bool:
@@ -46,6 +46,6 @@ def _of_chosen(value: Any, mask: np.ndarray, elements: int | None) -> Any:
     try:
         array = np.asanyarray(value)  # asanyarray keeps masked numbers masked
     except (TypeError, ValueError, RuntimeError):
-        return value  # add then reports what is wrong with it
+        return value  # add then reports the error
     whole = array.shape[:1] == mask.shape and array.size == len(mask) * elements
     return array[mask] if whole else value

@@ -1,4 +1,4 @@
-"""A Python stage that rows pass between `add` and the native ring, and batches between the ring and the caller."""
+"""A Python stage through which rows pass from `add` to the native ring, and batches from the ring to the caller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Transform(ForkSafe):
         raise NotImplementedError
 
     def fill(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return what the caller receives for the native ring's `batch`."""
+        """Return the batch that the caller receives for the native ring's `batch`."""
         return batch
 
     def end_episodes(self, buffer: BufferBase) -> None:

@@ -19,7 +19,7 @@ from cpprb_impl.layout.fields import integer, positive_integer
 from cpprb_impl.layout.stacks import StackAxis
 from cpprb_impl.sb3.loading import check_model
 
-# Named here, since a program may replace these in Stable-Baselines3's modules with our classes.
+# These get names here, since a program may replace them in Stable-Baselines3's modules with our classes.
 THEIRS, THEIRS_OF_PARTS = theirs.ReplayBuffer, theirs.DictReplayBuffer
 ALWAYS_EXACT = {"exact": "n-step and hindsight buffers always draw Stable-Baselines3's rows"}
 
@@ -122,7 +122,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         return self._tensors(self._ring.get(self._indexes(batch_inds)), env)
 
     def _indexes(self, steps: np.ndarray) -> np.ndarray:
-        """Return the row indexes of these steps (n,), for environments that NumPy's generator draws."""
+        """Return the row indexes of these steps (n,) of environments that NumPy's generator draws."""
         return steps * self.n_envs + np.random.randint(0, high=self.n_envs, size=(len(steps),))
 
     def _tensors(self, rows: Mapping[str, np.ndarray], env: VecNormalize | None) -> Any:

@@ -46,8 +46,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     beta : float
         Exponent of the importance weights. `PrioritizedDQN` raises it linearly, to 1 at the end of training.
     n_steps : int
-        Number of steps whose rewards are summed when a step is drawn; fewer where the episode or the stored steps end,
-        as in Stable-Baselines3's `NStepReplayBuffer`. A sample's "discounts" are then gamma^n for the n steps summed.
+        Number of steps whose rewards are summed when a step is drawn; fewer if the episode or the stored steps end
+        earlier, as in Stable-Baselines3's `NStepReplayBuffer`. A sample's "discounts" are then gamma^n for the n steps
+        summed.
     gamma : float
         Discount per step, with `n_steps` above 1.
 
@@ -140,7 +141,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         super()._choose_path(hooks)
 
     def _draws_from_ring(self) -> bool:
-        return not replaces(self, "sample", self._ours)  # whichever other methods are overridden
+        return not replaces(self, "sample", self._ours)  # whatever other methods are overridden
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
         """Set the priorities (n,) of sampled steps, such as their absolute TD errors.
@@ -153,7 +154,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 class PrioritizedDQN(DQN):
     """DQN with proportional prioritized replay (Schaul et al. 2015).
 
-    Logs "train/beta" and "train/mean_weight" in addition to what DQN logs. If the mean weight falls far below 1, the
+    Logs "train/beta" and "train/mean_weight" in addition to DQN's values. If the mean weight falls far below 1, the
     learner hardly learns.
 
     Parameters

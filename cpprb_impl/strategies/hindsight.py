@@ -33,7 +33,7 @@ STRATEGIES = ("future", "episode", "random", "final")
 MADE_HERE = ("rew", "goal")
 
 
-# What assigning to an attribute does: check the value, raise once the buffer has been created, or just set it.
+# The effect of assigning to an attribute: check the value, raise once the buffer has been created, or just set it.
 FIXED_HERE = frozenset({"state", "prioritized", "goal_shape"})
 FREE_HERE = frozenset({"action", "next_state"})
 IN_CPPRB = frozenset({"episode_rb"})
