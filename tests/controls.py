@@ -11,7 +11,7 @@ _PROTOCOL = "tests/cpprb_impl/test_model.py::test_wrong_buffers_are_detected"
 _ADD = "tests/fuzz/test_add.py::test_the_oracle_detects_a_wrong_buffer"
 _CONSTRUCT = "tests/fuzz/test_construct.py::test_the_oracle_detects_a_wrong_buffer"
 _INTEGRITY = "tests/suites/test_integrity.py::test_a_broken_buffer_is_detected"
-_APEX = "tests/suites/test_apex.py::test_a_bad_buffer_gets_a_reason_instead"
+_APEX = "tests/suites/test_apex.py::test_a_bad_buffer_gets_a_reason_instead_of_a_figure"
 _HANGING = "tests/suites/test_conformance.py::test_a_hanging_call_is_reported_and_the_next_checks_run"
 _CHECKS = "tests/adapters/test_checks.py"
 
@@ -38,12 +38,12 @@ MUTANTS = dict.fromkeys(
 PEERS = {
     "mixes-rows": "tests/suites/test_run.py::test_a_wrong_answer_has_no_time",
     "ignores-priorities": "tests/suites/test_run.py::test_wrong_priorities_have_no_time",
-    "slow-add": "tests/suites/test_throughput.py::test_a_learner_step_is_whole_and_other_sizes_are_other_cells",
-    "slow-sample": "tests/suites/test_sharing.py::test_the_learners_calls_are_counted_and_its_alone",
+    "slow-add": "tests/suites/test_throughput.py::test_a_learner_step_is_timed_whole_and_each_size_has_its_own_cell",
+    "slow-sample": "tests/suites/test_sharing.py::test_only_the_learners_calls_are_counted",
     "counts-held": "tests/suites/test_throughput.py::test_the_newest_batches_are_held",
     "no-priorities": "tests/suites/test_latency.py::test_a_peer_without_priorities_has_no_update",
     "dies-on-update": "tests/suites/test_run.py::test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal",
-    "unavailable": "tests/suites/test_run.py::test_what_the_platform_cannot_have_is_skipped",
+    "unavailable": "tests/suites/test_run.py::test_a_peer_that_the_platform_lacks_is_skipped",
     "hangs": "tests/suites/test_run.py::test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind",
     "keeps-observations": (
         "tests/suites/test_memory.py::test_memory_of_rows_and_of_copies_beside_them_is_measured_at_each_level_of_filling"
@@ -59,12 +59,12 @@ PEERS = {
     "waits-for-the-dead": "tests/suites/test_integrity.py::test_a_learner_that_waits_for_a_dead_process_is_detected",
     "kills-explorers": _APEX,
     "deadlocked": _APEX,
-    "favours-one": "tests/suites/test_sharing.py::test_an_explorer_that_gets_fewer_turns_shows",
+    "favours-one": "tests/suites/test_sharing.py::test_an_explorer_that_gets_fewer_turns_lowers_the_slowest_share",
     "starves-others": (
-        "tests/suites/test_sharing.py::test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figures"
+        "tests/suites/test_sharing.py::test_a_starved_explorer_is_a_failure_and_the_other_figures_are_kept"
     ),
-    "records-build": "tests/suites/test_gate.py::test_an_unchanged_build_passes_and_each_side_measures_its_own",
-    "wrong-build": "tests/suites/test_gate.py::test_a_head_that_answers_wrong_is_a_regression",
+    "records-build": "tests/suites/test_gate.py::test_an_unchanged_build_passes_and_each_side_measures_its_own_build",
+    "wrong-build": "tests/suites/test_gate.py::test_a_head_that_returns_wrong_answers_is_a_regression",
     "waits-when-empty": _HANGING,
     "dies-on-nan": _HANGING,
     "panics-on-nan": _HANGING,
@@ -91,6 +91,6 @@ QUICK = ANSWERS | MUTANTS | PEERS | WRONG | FUZZED
 
 #: Controls that only a slow test needs. Quick tests with other controls catch the same faults.
 SLOW = {
-    "leaves-processes": "tests/suites/test_run.py::test_what_a_peer_leaves_behind_is_recorded_and_no_failure",
+    "leaves-processes": "tests/suites/test_run.py::test_leftovers_of_a_peer_are_recorded_and_no_failure",
     "slow-build": "tests/suites/test_gate.py::test_a_slow_down_is_found",
 }

@@ -110,7 +110,7 @@ def test_no_control_is_missing_from_the_table():
         ("pytest.mark.parametrize('kind', ['Broken', pytest.param('Other', marks=pytest.mark.slow)])", False),
     ],
 )
-def test_slow_tests_and_slow_cases_are_told_from_quick_ones(mark, slow, tmp_path):
+def test_slow_tests_and_slow_cases_are_distinguished_from_quick_ones(mark, slow, tmp_path):
     file = tmp_path / "test_it.py"
     file.write_text(f"import pytest\n@{mark}\ndef test_it(kind): use('Broken')\n")
     assert is_slow(str(file), "test_it", "Broken") == slow and "Broken" in used(str(file), "test_it")

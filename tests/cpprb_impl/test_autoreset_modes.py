@@ -75,7 +75,7 @@ def test_every_row_is_in_one_episode_and_none_is_missing(mode, kind, nstep, monk
 
 @pytest.mark.parametrize("nstep", [None, NSTEP])
 @pytest.mark.parametrize("kind", CLASSES)
-def test_autoreset_does_the_same(kind, nstep, monkeypatch):
+def test_autoreset_stores_the_same_rows(kind, nstep, monkeypatch):
     loop = LOOPS["NEXT_STEP"].replace("env_ids=~over, ", "")
     check(run(monkeypatch, loop, "NEXT_STEP", kind, Nstep=nstep, autoreset="next_step"), nstep)
 

@@ -88,7 +88,7 @@ def test_transitions_of_real_environments_are_returned_unchanged(name):
         obs = next_obs
 
 
-def test_the_fields_of_cartpole_and_blackjack():
+def test_fields_are_created_for_cartpole_and_blackjack():
     env = gymnasium.make("CartPole-v1")
     assert create_env_dict(env) == {
         "rew": {"shape": 1, "dtype": np.float32},

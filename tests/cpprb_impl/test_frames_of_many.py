@@ -194,7 +194,7 @@ def test_threads_store_whole_frames(make, lock):
     assert len(everything["id"]) == 64 and framed.torn(everything) == 0
 
 
-def test_large_calls_of_threads_that_let_each_other_run(make):
+def test_large_calls_of_concurrent_threads_store_whole_frames(make):
     """Copies of more than 1 MiB release the GIL, so that other threads add meanwhile."""
     frame = (64, 64)
     buffer = make(MPReplayBuffer, 300, env_dict(frame=frame), **OPTIONS[0])

@@ -113,7 +113,7 @@ def test_an_unknown_limit_causes_no_warning(small, monkeypatch, tmp_path):
     assert warnings_of(MPReplayBuffer, 100, ROW, mmap_prefix=str(tmp_path / "run")) == []
 
 
-def test_on_this_machine():
+def test_a_buffer_larger_than_this_machine_is_warned_of():
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with pytest.warns(UserWarning, match=r"needs [\d,.]+ GiB of memory when it is full, but this \S+ has [\d,.]+ GiB"):
         ReplayBuffer(memory // KIB + 1, ROW)
@@ -136,7 +136,7 @@ VERSION_2 = "0::/a/b\n"
         (VERSION_1 + "0::/\n", {"memory/a/memory.limit_in_bytes": "600\n"}, [600]),
     ],
 )
-def test_limits_of_control_groups(tmp_path, groups, files, limits):
+def test_limits_of_control_groups_are_found(tmp_path, groups, files, limits):
     (tmp_path / "memory.max").write_text("1\n")  # outside
     (tmp_path / "groups").write_text(groups)
     for name, text in files.items():
@@ -146,5 +146,5 @@ def test_limits_of_control_groups(tmp_path, groups, files, limits):
     assert list(free_memory.group_limits(tmp_path / "groups", tmp_path / "mounted")) == limits
 
 
-def test_a_system_without_control_groups(tmp_path):
+def test_a_system_without_control_groups_has_no_limits(tmp_path):
     assert list(free_memory.group_limits(tmp_path / "none", tmp_path)) == []

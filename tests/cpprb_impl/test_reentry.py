@@ -108,7 +108,7 @@ def test_odd_dtypes_and_sizes_are_refused():
         buffer.add(a=1, priorities=[np.inf])
 
 
-def test_weights_over_sixty_decades():
+def test_weights_are_right_over_sixty_decades():
     buffer = PrioritizedReplayBuffer(2, {"a": {}}, alpha=1.0, eps=0.0)
     buffer.add(a=[0, 1], priorities=[1e-30, 1e30])
     batch = buffer.sample(4, beta=0.4)

@@ -51,7 +51,7 @@ def test_transitions_come_in_index_order(make):
     assert sorted(numbers_of(buffer.get_all_transitions(shuffle=True))) == [2, 3, 4, 5]
 
 
-def test_batch_shapes_and_types(make):
+def test_batches_have_the_shapes_and_types_of_the_fields(make):
     buffer = make(10)
     buffer.add(**make_rows(0, 5))
     batch = buffer.sample(32)
@@ -159,7 +159,7 @@ def test_clear_resets_rows_and_episodes(make):
     assert not buffer.is_Nstep()
 
 
-def test_encode_sample():
+def test_encode_sample_returns_the_rows_at_any_indexes():
     buffer = ReplayBuffer(8, ENV_DICT)
     buffer.add(**make_rows(0, 5))
     for indexes in ([3, 0, 3], np.array([3, 0, 3], dtype=np.uint64)):
@@ -200,7 +200,7 @@ def test_a_closed_buffer_refuses_calls(make):
             use()
 
 
-def test_uniform_draws(make):
+def test_uniform_draws_are_equally_frequent(make):
     buffer = make(100, {"x": {"dtype": np.int32}}, seed=7)
     buffer.add(x=np.arange(150))
     if isinstance(buffer, PrioritizedReplayBuffer):

@@ -78,7 +78,7 @@ def assert_goes_on(buffer: Any, expected: Any, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_training_goes_on_from_a_file(name):
+def test_training_continues_from_a_file(name):
     kind = BUFFERS[name]
     buffer, expected = kind.make(), kind.fill(kind.make())
     buffer.load_transitions(WRITTEN / f"{name}.npz")
@@ -86,7 +86,7 @@ def test_training_goes_on_from_a_file(name):
 
 
 @pytest.mark.parametrize(("name", "protocol"), PICKLES)
-def test_training_goes_on_from_a_pickle(name, protocol):
+def test_training_continues_from_a_pickle(name, protocol):
     kind = BUFFERS[name]
     buffer, expected = pickle.loads(written(f"{name}.{protocol}.pickle")), kind.fill(kind.make())
     for each in (buffer, expected):  # a copy in another process draws numbers of its own
@@ -140,7 +140,7 @@ def test_every_public_class_is_among_the_kinds():
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in WRITTEN.glob("*.4.pickle")))
-def test_pickle_names_nothing_of_the_tests(name):
+def test_pickle_contains_no_names_of_the_tests(name):
     """Or the data could no longer be read once the tests have other names."""
     reader = Reader(written(name))
     reader.load()

@@ -185,7 +185,7 @@ def test_reset_removes_the_steps():
             buffer.sample(1)
 
 
-def test_spaces_are_known_by_their_attributes():
+def test_spaces_are_recognized_by_their_attributes():
     """Gym's spaces are other classes."""
     box, number = SimpleNamespace(shape=(2, 3), dtype=np.float64), SimpleNamespace(shape=(), dtype=np.int64, n=4)
     buffer = ReplayBuffer(10, number, box, n_envs=2, **NO_TIMEOUTS)

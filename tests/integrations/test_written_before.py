@@ -88,13 +88,13 @@ def assert_goes_on(buffer: Any, expected: Any, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("name", OF_SB3)
-def test_training_goes_on_from_a_buffer_that_a_model_saved(name):
+def test_training_continues_from_a_buffer_that_a_model_saved(name):
     kind = OF_SB3[name]
     assert_goes_on(load_from_pkl(io.BytesIO(written(f"{name}.pickle"))), kind.fill(kind.make()), kind)
 
 
 @pytest.mark.parametrize("name", OF_CLEANRL)
-def test_training_goes_on_from_a_pickle_of_the_buffer_for_cleanrl(name):
+def test_training_continues_from_a_pickle_of_the_buffer_for_cleanrl(name):
     kind = OF_CLEANRL[name]
     assert_goes_on(pickle.loads(written(f"{name}.pickle")), kind.fill(kind.make()), kind)
 
@@ -143,7 +143,7 @@ def test_saved_model_makes_a_buffer_of_its_class(name):
 
 
 @pytest.mark.parametrize("name", OF_TORCHRL)
-def test_training_goes_on_from_a_pickle_of_the_buffer_for_torchrl(name):
+def test_training_continues_from_a_pickle_of_the_buffer_for_torchrl(name):
     kind = OF_TORCHRL[name]
     buffer, expected = pickle.loads(written(f"{name}.pickle")), kind.fill(kind.make())
     assert type(buffer) is type(expected)
@@ -201,7 +201,7 @@ def test_every_buffer_of_stable_baselines3_is_among_the_kinds():
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in WRITTEN.glob("*.pickle")))
-def test_pickle_names_nothing_of_the_tests(name):
+def test_pickle_contains_no_names_of_the_tests(name):
     """Or the data could no longer be read once the tests have other names."""
     reader = Reader(written(name))
     reader.load()

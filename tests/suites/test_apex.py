@@ -138,7 +138,7 @@ def test_a_run_keeps_the_samples_of_a_torn_buffer(surroundings):
         ("unavailable", "skipped", "no wheel for this platform"),
     ],
 )
-def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):
+def test_a_bad_buffer_gets_a_reason_instead_of_a_figure(peer, outcome, reason, surroundings):
     status, results = apex(surroundings, peer, *TWO)
     assert status == (outcome != "skipped")
     assert len(results) == len(BENCHMARKS)

@@ -115,7 +115,7 @@ def test_faults_of_a_record_are_reported(put, run, said):
     assert said in fault
 
 
-def test_a_name_a_damaged_file_and_a_large_one_are_refused(put, monkeypatch):
+def test_a_wrong_name_a_damaged_file_and_a_large_file_are_refused(put, monkeypatch):
     assert "file name must be amd-ryzen-9-7950x-" in contribution.faults(put(measured(), "mine.json"))[0]
     path = put(measured())
     monkeypatch.setattr(contribution, "LARGEST", 1_000)

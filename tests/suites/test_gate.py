@@ -106,7 +106,7 @@ def worktrees(tree: Path) -> list[str]:
     return listed.stdout.splitlines()
 
 
-def test_an_unchanged_build_passes_and_each_side_measures_its_own(surroundings, tree, capsys):
+def test_an_unchanged_build_passes_and_each_side_measures_its_own_build(surroundings, tree, capsys):
     change(tree, BUILD="head", TIMES=1)
     process = start(surroundings, tree, "--base=HEAD", pip=True)
     output, errors = process.communicate(timeout=180)
@@ -130,7 +130,7 @@ def test_a_slow_down_is_found(surroundings, tree, capsys):
     assert status == 1 and f"worst {SAMPLE}: +" in said
 
 
-def test_a_head_that_answers_wrong_is_a_regression(surroundings, tree, capsys):
+def test_a_head_that_returns_wrong_answers_is_a_regression(surroundings, tree, capsys):
     change(tree, BUILD="mixes")
     status, said = gated(surroundings, tree, capsys, peer="wrong-build")
     assert status == 1 and "wrong: " in said
@@ -180,7 +180,7 @@ def test_a_shallow_clone_is_named_with_its_remedy(tree, tmp_path):
         parse("HEAD~9", tree)
 
 
-def test_a_mistyped_benchmark_is_answered_with_those_that_are_meant():
+def test_the_error_for_a_mistyped_benchmark_lists_similar_ones():
     known = ["add 1 on CartPole-v1", "add 100 on CartPole-v1", "sample 32 on CartPole-v1"]
     assert measure._near("add 1", known) == known[:2]
     assert measure._near("sampel 32 on CartPole", known)[0] == known[2]
@@ -252,7 +252,7 @@ def test_bad_arguments_are_harness_errors(arguments, said, capsys, monkeypatch):
         (ZeroDivisionError("anything else"), "ZeroDivisionError: anything else"),
     ],
 )
-def test_whatever_else_goes_wrong_is_a_harness_error_and_not_a_regression(error, said, capsys, monkeypatch):
+def test_any_other_error_is_a_harness_error_and_not_a_regression(error, said, capsys, monkeypatch):
     def fail(*_):
         raise error
 
@@ -272,7 +272,7 @@ def test_a_full_disk_is_a_harness_error_that_says_where(full, monkeypatch):
         room.check_room()
 
 
-def test_a_disk_that_gets_full_while_it_measures_is_a_harness_error(monkeypatch, tmp_path):
+def test_a_disk_that_fills_up_during_a_gate_is_a_harness_error(monkeypatch, tmp_path):
     monkeypatch.setattr(measure, "check_room", lambda: (_ for _ in ()).throw(HarnessError("no room")))
     monkeypatch.setattr(Pair, "measure", lambda _pair, _wanted, _block, _folder, tick: tick())
     sides = [Side(name, Checkout("")) for name in ("base", "head")]

@@ -39,7 +39,7 @@ def test_a_normal_build_cannot_be_slowed():
     assert 'getenv("RB_SLOWED")' in (CHECKOUT / "cpprb_impl" / "bindings" / "slowed.hpp").read_text()
 
 
-def test_a_study_has_what_the_table_needs_and_some_of_all_in_its_first_part():
+def test_a_study_has_all_records_of_the_table_and_begins_with_some_of_each_kind():
     names = [study.name for group in power.studies(pairs=60, gates=30, slowed=5) for study in group]
     assert len(names) == len(set(names))
     assert sum(name.startswith("equal-") for name in names) == 30
@@ -150,7 +150,7 @@ def test_an_older_commit_is_measured_instead_of_one_whose_record_could_not_be_re
     assert [path.name for path in tmp_path.iterdir()] == ["0002-abc.json"]
 
 
-def test_a_history_of_which_nothing_can_be_measured_ends_soon(one_commit, monkeypatch, tmp_path):
+def test_a_history_without_measurable_commits_ends_soon(one_commit, monkeypatch, tmp_path):
     def fail(*_):
         raise HarnessError("base does not build")
 
@@ -176,7 +176,7 @@ class Machine:
         self.own += seconds * own
 
 
-def test_the_probe_sees_the_others_and_not_the_launch_itself(monkeypatch):
+def test_the_probe_measures_other_programs_and_not_the_launch_itself(monkeypatch):
     machine, seen = Machine(monkeypatch), []
     for others in (0.0, 0.7):
         with probe.others() as side:
@@ -245,7 +245,7 @@ def test_the_check_of_a_package_does_not_import_it(monkeypatch, tmp_path):
             entry._check_package(argparse.ArgumentParser(), module, folder)
 
 
-def test_the_size_of_what_was_installed(monkeypatch, tmp_path):
+def test_the_size_of_the_installed_files_is_measured(monkeypatch, tmp_path):
     for name, size in {"module.py": 100, "native.so": 1_000, "module.pyc": 10}.items():
         (tmp_path / name).write_bytes(bytes(size))
     files = ["module.py", "native.so", "module.pyc", "is_gone.py"]

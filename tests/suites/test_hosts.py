@@ -63,7 +63,7 @@ def test_a_worker_that_dies_is_named():
             worker.do("anything")
 
 
-def test_a_worker_reports_what_it_raises(monkeypatch, capsys):
+def test_a_worker_reports_its_exceptions(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO('["fromhex", {}]\n'))
     monkeypatch.setattr("sys.stdout", sys.stdout)  # `obey` replaces it
     with pytest.raises(TypeError):
@@ -241,7 +241,7 @@ def figures_of_a_failure(monkeypatch: pytest.MonkeyPatch, *answers: object) -> m
         ({"rate": ""}, "rate must be a speed such as 1gbit or 500mbit, or none, got ''"),
     ],
 )
-def test_a_bad_job_says_what_is_wrong(change, problem, capsys):
+def test_the_error_for_a_bad_job_says_what_is_wrong(change, problem, capsys):
     parser = argparse.ArgumentParser()
     entry.add_jobs(parser, HostsJob)
     with pytest.raises(SystemExit):
@@ -252,7 +252,7 @@ def test_a_bad_job_says_what_is_wrong(change, problem, capsys):
 
 @needs_hosts
 @pytest.mark.parametrize("rate", ["2.5gbit", "500mbit", "1000kbit"])
-def test_tc_takes_the_speeds_of_a_job(rate):
+def test_tc_accepts_the_speeds_of_a_job(rate):
     HostsJob(CARTPOLE, 1, rate, 32)
     with Lan(1, rate):
         pass

@@ -88,7 +88,7 @@ def test_a_peer_without_priorities_has_no_update(surroundings):
         ("unavailable", "skipped", "no wheel for this platform"),
     ],
 )
-def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):
+def test_a_bad_buffer_gets_a_reason_instead_of_a_figure(peer, outcome, reason, surroundings):
     status, results = latency(surroundings, peer, "--seconds=0.02")
     assert status == (outcome != "skipped") and list(results) == list(BENCHMARKS)
     for result in results.values():

@@ -50,7 +50,7 @@ def records(run, peer, **matching):
     return [each for each in found if all(getattr(each, name) == value for name, value in matching.items())]
 
 
-def test_a_sound_peer_is_measured_once_a_block_in_every_cell(faulty_run):
+def test_a_sound_peer_is_measured_once_per_block_in_every_cell(faulty_run):
     _, run = faulty_run
     assert len(records(run, "plain")) == TINY_CELLS
     for record in records(run, "plain"):
@@ -82,14 +82,14 @@ def test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal(faulty_run
     assert all("killed by signal 9 (SIGKILL)" in record.reason for record in spoiled)
 
 
-def test_what_the_platform_cannot_have_is_skipped(faulty_run):
+def test_a_peer_that_the_platform_lacks_is_skipped(faulty_run):
     _, run = faulty_run
     assert {(each.status, each.reason) for each in records(run, "unavailable")} == {
         ("skipped", "no wheel for this platform")
     }
 
 
-def test_what_is_found_about_other_peers_is_listed_and_no_failure(faulty_run):
+def test_findings_about_other_peers_are_listed_and_no_failure(faulty_run):
     done, run = faulty_run
     assert done.returncode == 0, done.stderr
     assert run.finished and not run.interrupted and run.declared == 5 * TINY_CELLS
@@ -104,7 +104,7 @@ def test_what_is_found_about_other_peers_is_listed_and_no_failure(faulty_run):
         assert any(each.startswith(line) for each in lines), done.stderr
 
 
-def test_only_skipped_cells_are_no_failure(surroundings):
+def test_a_run_with_only_skipped_cells_does_not_fail(surroundings):
     done = surroundings.run(*TINY, "--peers", "unavailable,plain", f"--out={surroundings.folder / 'run.json'}")
     assert done.returncode == 0, done.stderr
 
@@ -143,7 +143,7 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
 
 
 @pytest.mark.slow
-def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
+def test_leftovers_of_a_peer_are_recorded_and_no_failure(surroundings):
     out = surroundings.folder / "run.json"
     done = surroundings.run(*MEMORY, "--peers", "leaves-processes,plain", f"--out={out}")
     run = load(out)
@@ -168,7 +168,7 @@ def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
     ],
     ids=["killed", "hanging", "silent", "unused", "gone"],
 )
-def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(script, status, reason, surroundings):
+def test_a_peer_in_its_own_venv_fails_like_any_other_and_the_run_continues(script, status, reason, surroundings):
     """Its interpreter is another one; that of the sound peer is this one. A crash or a hang is a finding about the
     peer; an interpreter that never reached the peer is a fault of the harness."""
     out, there = surroundings.folder / "run.json", surroundings.folder / "python"
@@ -197,7 +197,7 @@ APEX = ("-m", "suites.run", "--profile", "tiny", "--suites", "apex")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("torn", 0), ("cpprb_impl[torn]", 1)])
-def test_torn_rows_are_a_finding_about_a_peer_and_not_forgiven_in_our_own(name, status, surroundings):
+def test_torn_rows_are_a_finding_about_a_peer_and_a_failure_of_our_own(name, status, surroundings):
     """Whichever it is, what was measured beside them stays."""
     out = surroundings.folder / "run.json"
     more = {"FAULTY_PEERS": f"plain {name}=torn"}
@@ -265,7 +265,7 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
         ("--suites=tables", ", ".join(sorted(SUITES))),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_known_ones(option, known, capsys):
+def test_the_error_for_an_unknown_name_lists_the_known_ones(option, known, capsys):
     errors, name = refused(capsys, option), option.partition("=")[2]
     assert f"unknown {option[2:].partition('=')[0][:-1]} '{name}'" in errors and known in errors
 
@@ -303,7 +303,7 @@ def test_names_without_a_cell_in_common_are_refused(surroundings):
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_every_suite_plans_what_it_knows_for_profiles_that_exist(name):
+def test_every_suite_names_existing_profiles_peers_and_workloads(name):
     measured = suite_named(name)
     assert measured.name == name and measured.benchmarks and set(measured.profiles) <= set(PROFILES)
     assert set(measured.peers()) <= set(registry.every())
@@ -312,7 +312,7 @@ def test_every_suite_plans_what_it_knows_for_profiles_that_exist(name):
         assert set(measured.workloads(settings)) <= {*workloads.NAMES, *measured.generated}
 
 
-def test_every_job_of_a_profile_is_a_usual_one_and_comes_once():
+def test_every_job_of_a_profile_is_a_usual_one_and_appears_once():
     throughput, sharing = suite_named("throughput"), suite_named("sharing")
     assert {task.benchmark for task in USUAL} == set(throughput.benchmarks)
     for settings in throughput.profiles.values():
@@ -324,7 +324,7 @@ def test_every_job_of_a_profile_is_a_usual_one_and_comes_once():
         assert len(jobs) == len(set(jobs))
 
 
-def test_a_throughput_launch_is_asked_for_the_cells_that_are_open_and_for_no_others():
+def test_a_throughput_launch_measures_only_open_cells():
     run, throughput = Run("bench", "tiny", "unknown", "", {}), suite_named("throughput")
     (launch,) = throughput.launches(run, throughput.profiles["tiny"], ["cpprb"], ["CartPole-v1", "Pendulum-v1"])
     launch.records[3].fail("failed", "it crashed")

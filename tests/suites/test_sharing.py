@@ -66,7 +66,7 @@ def test_rows_are_counted_not_calls():
     assert shared.added[0].value == adapter.rows >= 7_000
 
 
-def test_the_learners_calls_are_counted_and_its_alone(surroundings):
+def test_only_the_learners_calls_are_counted(surroundings):
     """A buffer that is slow to sample allows 330 samples per second at most, and any number of adds."""
     _, results = sharing(surroundings, "slow-sample", FLEET, RANKED)
     by_learner = {"samples", "prioritized_cycles"}
@@ -115,19 +115,19 @@ def test_the_usual_rate_is_that_of_half_of_the_time():
     assert Work(stuck, []).usual(lambda part: part.calls) == pytest.approx(1)
 
 
-def test_among_one_explorer_there_is_no_slowest(surroundings):
+def test_a_single_explorer_has_no_slowest_share(surroundings):
     _, results = sharing(surroundings, "plain", replace(FLEET, explorers=1))
     assert [result["benchmark"] for result in results] == ["adds", "samples"]
 
 
-def test_an_explorer_that_gets_fewer_turns_shows(surroundings):
+def test_an_explorer_that_gets_fewer_turns_lowers_the_slowest_share(surroundings):
     """Each of the others adds a row after a hundred of the favourite's."""
     _, results = sharing(surroundings, "favours-one", FLEET, seconds=1.0, patience=10.0)
     figures = {result["benchmark"]: result["value"] for result in results}
     assert 0 < figures["slowest"] < 0.2
 
 
-def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figures(surroundings):
+def test_a_starved_explorer_is_a_failure_and_the_other_figures_are_kept(surroundings):
     status, results = sharing(surroundings, "starves-others", FLEET, patience=10.0)
     assert status == 1
     adds, samples, slowest = results
@@ -158,7 +158,7 @@ def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
         ("unavailable", ALONE, "skipped", "no wheel for this platform"),
     ],
 )
-def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surroundings):
+def test_a_bad_buffer_gets_a_reason_instead_of_a_figure(peer, job, outcome, reason, surroundings):
     status, results = sharing(surroundings, peer, job)
     assert status == (outcome != "skipped")
     assert [result["benchmark"] for result in results] == job.benchmarks
@@ -167,7 +167,7 @@ def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surround
     assert surroundings.leftovers() == []
 
 
-def test_after_a_job_that_hangs_come_the_others(surroundings):
+def test_other_jobs_are_measured_after_one_that_hangs(surroundings):
     status, results = sharing(
         surroundings, "deadlocked", BATCHES, FLEET, replace(ALONE, capacity=500, batch=100), fill=2.0
     )
@@ -177,7 +177,7 @@ def test_after_a_job_that_hangs_come_the_others(surroundings):
 
 
 @pytest.mark.slow
-def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
+def test_a_run_declares_and_measures_the_sharing_suite_like_the_others(surroundings):
     out = surroundings.folder / "run.json"
     arguments = ("-m", "suites.run", "--profile=tiny", "--suites=sharing", "--workloads=CartPole-v1")
     done = surroundings.run(*arguments, "--peers=cpprb_impl,mixes-rows,unavailable", f"--out={out}")

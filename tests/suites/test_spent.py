@@ -22,7 +22,7 @@ JOBS = [
 ]
 
 
-def test_inner_work_counts_once_and_nothing_else_counts(monkeypatch):
+def test_nested_work_counts_once_and_other_time_does_not_count(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(spent, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     counted = WorkClock()

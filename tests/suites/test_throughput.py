@@ -42,7 +42,7 @@ def test_benchmark_disable_still_checks_the_answers(surroundings):
 
 
 @pytest.mark.parametrize(("option", "known"), [("--peer=nobody", "plain"), ("--workload=Pong", "CartPole-v1")])
-def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):
+def test_the_error_for_an_unknown_name_lists_the_known_ones(option, known, surroundings):
     done = surroundings.run(*BY_HAND, option)
     assert done.returncode == 4
     assert "unknown" in done.stderr and known in done.stderr
@@ -126,7 +126,7 @@ def test_cells_that_a_contract_rules_out_are_skipped_when_declared(peer, workloa
     assert {each.benchmark for each in launch.open_records} == {each.benchmark for each in run.records} - skipped.keys()
 
 
-def test_an_error_costs_the_benchmarks_that_meet_it_and_no_others(surroundings):
+def test_an_error_affects_only_the_benchmarks_in_which_it_occurs(surroundings):
     """A buffer that cannot be made is not made again for the next benchmark."""
     status, results = measured(
         surroundings, "ignores-priorities", "add:batch=1", "prioritized:batch=32", "prioritized:batch=256"
@@ -160,7 +160,7 @@ class FailsToClose(BaselinesStyle):
         (FailsToClose, ["ok", "ok", "failed"], "RuntimeError: still in use"),  # the last job's again
     ],
 )
-def test_what_a_peer_raises_is_its_failure_and_the_others_are_measured(kind, outcomes, reason, monkeypatch):
+def test_an_exception_of_a_peer_is_its_failure_and_other_jobs_are_measured(kind, outcomes, reason, monkeypatch):
     monkeypatch.setitem(registry.PEERS, kind.name, f"{__name__}:{kind.__name__}")
     jobs = on_cartpole("add:batch=1", "sample:batch=32")
     results = list(measure.measure(kind.name, jobs, Stopwatch(0.01)))
@@ -168,7 +168,7 @@ def test_what_a_peer_raises_is_its_failure_and_the_others_are_measured(kind, out
     assert [each.reason for each in results if each.outcome == "failed"] == [reason]
 
 
-def test_a_learner_step_is_whole_and_other_sizes_are_other_cells(surroundings):
+def test_a_learner_step_is_timed_whole_and_each_size_has_its_own_cell(surroundings):
     """Each add of this peer takes a millisecond, so that the step shows how many there were."""
     jobs = [f"{name}:adds={adds},batch=32" for name in STEPS for adds in (1, 8)]
     status, results = measured(surroundings, "slow-add", *jobs)

@@ -52,7 +52,7 @@ def planned(workload: user_workload.UserWorkload, profile: str) -> list[SuiteSet
     return [settings for _, settings in found if settings]
 
 
-def test_a_file_tells_names_shapes_dtypes_sizes_and_capacity(tmp_path):
+def test_a_file_states_names_shapes_dtypes_sizes_and_capacity(tmp_path):
     workload = of_text('name = "arm"\ncapacity = 5_000\nadd = [1, 50]\nsample = [64]\n' + FIELDS, tmp_path)
     assert (workload.name, workload.capacity, workload.adds, workload.samples) == ("arm", 5_000, (1, 50), (64,))
     assert workload.fields["obs.camera"] == Field((4, 6, 3), "uint8") and workload.fields["done"] == Field((), "bool")
@@ -86,7 +86,7 @@ def test_the_usual_capacity_is_one_that_fits(profile, length, tmp_path):
     assert memory.buffers["of-mine"][0] >= user_workload.SMALLEST_CAPACITY
 
 
-def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):
+def test_random_content_is_seeded_and_has_the_stated_dtypes_and_next_values(tmp_path):
     workload = of_text(FIELDS, tmp_path)
     rows, again = workload.record(500), workload.record(500)
     assert {name: Field(column.shape[1:], column.dtype.name) for name, column in rows.items()} == workload.fields
@@ -130,12 +130,12 @@ def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):
         ("[fields", "not a TOML file"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_named(text, complaint, tmp_path):
+def test_errors_in_a_file_are_named(text, complaint, tmp_path):
     with pytest.raises(user_workload.BadWorkload, match=f"of-mine.toml: .*{complaint}"):
         of_text(text, tmp_path)
 
 
-def test_no_such_file(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(user_workload.BadWorkload, match=r"absent\.toml: No such file"):
         user_workload_file.of_file(tmp_path / "absent.toml")
 
@@ -157,7 +157,7 @@ def test_the_example_can_be_measured():
         ("texts:Empty-v0", "environment texts:Empty-v0: obs must not be empty, got shape \\(2, 0\\)"),
     ],
 )
-def test_what_is_wrong_with_an_environment_is_named(name, complaint, tmp_path, monkeypatch):
+def test_errors_in_an_environment_are_named(name, complaint, tmp_path, monkeypatch):
     (tmp_path / "texts.py").write_text(
         "import gymnasium as gym; from gymnasium.spaces import Box, Dict, Discrete, Text\n"
         "class Texts(gym.Env):\n"
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_an_environment_is_named(name, complaint, tmp_path, m
         user_workload.of_environment(name)
 
 
-def test_of_an_environment_everything_is_stored():
+def test_every_part_of_an_environment_is_stored():
     workload = user_workload.of_environment("Blackjack-v1")  # a Tuple of three
     assert {name: field.dtype for name, field in workload.fields.items()} == {
         **dict.fromkeys(("obs.0", "obs.1", "obs.2", "act"), "int32"),
@@ -195,7 +195,7 @@ def kept(tmp_path, monkeypatch):
     return workload, tmp_path / "own"
 
 
-def test_a_kept_recording_is_loaded_by_its_name_and_by_any_length_up_to_its_own(kept):
+def test_a_saved_recording_is_loaded_by_name_with_any_length_up_to_its_own(kept):
     workload, folder = kept
     usual, longer = workloads.load("mine"), workloads.load("mine", 400)
     assert (usual.transitions, longer.transitions) == (300, 400)
@@ -205,7 +205,7 @@ def test_a_kept_recording_is_loaded_by_its_name_and_by_any_length_up_to_its_own(
         workloads.load("mine", 401)
 
 
-def test_another_content_is_another_file_and_a_damaged_one_is_refused(kept):
+def test_different_content_gets_its_own_file_and_a_damaged_file_is_refused(kept):
     workload, folder = kept
     (file,) = folder.iterdir()
     workloads.save_user_workload(workload.name, workload.source, workload.record(399), 300, cache=folder.parent)
@@ -250,7 +250,7 @@ def test_a_launch_needs_neither_gymnasium_nor_the_users_module(surroundings):
         (["--env=CartPole-v1", "--suites=apex"], "nothing to measure"),
     ],
 )
-def test_the_runner_refuses_what_cannot_be_measured(arguments, complaint, capsys):
+def test_the_runner_refuses_workloads_that_cannot_be_measured(arguments, complaint, capsys):
     assert complaint in refused(capsys, *arguments)
 
 
@@ -278,7 +278,7 @@ def test_an_environment_that_fails_after_a_while_is_named_by_the_runner(surround
         ([], {"ENV": "production", "WORKLOAD": "heavy"}, []),
     ],
 )
-def test_make_takes_them_from_its_command_line_alone(arguments, variables, given):
+def test_make_takes_workload_variables_only_from_its_command_line(arguments, variables, given):
     command = ["make", "-n", "bench", *arguments, f"PYTHON={sys.executable}"]
     done = subprocess.run(command, cwd=CHECKOUT, env={"PATH": "/usr/bin:/bin", **variables}, capture_output=True)
     (line,) = [line for line in done.stdout.decode().splitlines() if "-m suites.run" in line]
