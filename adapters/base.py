@@ -115,7 +115,7 @@ class Adapter(Peer):
 
     @classmethod
     def make(cls, spec: Spec) -> Adapter:
-        """Return the adapter. Raises what `check` raises."""
+        """Return the adapter. Raises the exceptions of `check`."""
         cls.check(spec)
         return cls(spec)
 

@@ -49,7 +49,7 @@ PEERS = {
         "tests/suites/test_memory.py::test_memory_of_rows_and_of_copies_beside_them_is_measured_at_each_level_of_filling"
     ),
     "leaks": "tests/suites/test_memory.py::test_a_leak_is_found_with_its_bytes_per_round",
-    "caches": "tests/suites/test_memory.py::test_growth_that_ends_is_no_leak",
+    "caches": "tests/suites/test_memory.py::test_growth_that_ends_is_not_a_leak",
     "peaks": "tests/suites/test_memory.py::test_the_peak_while_sampling_includes_temporary_memory",
     "uses-a-server": "tests/suites/test_memory.py::test_memory_of_another_process_counts",
     "torn": _INTEGRITY,
@@ -91,6 +91,6 @@ QUICK = ANSWERS | MUTANTS | PEERS | WRONG | FUZZED
 
 #: Controls that only a slow test needs. Quick tests with other controls catch the same faults.
 SLOW = {
-    "leaves-processes": "tests/suites/test_run.py::test_leftovers_of_a_peer_are_recorded_and_no_failure",
+    "leaves-processes": "tests/suites/test_run.py::test_leftovers_of_a_peer_are_recorded_and_not_a_failure",
     "slow-build": "tests/suites/test_gate.py::test_a_slow_down_is_found",
 }

@@ -26,7 +26,7 @@ def test_the_changelog_has_the_version():
     assert f"## {PROJECT['version']}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_another_missing_name_is_an_error():
+def test_an_unknown_name_is_an_error():
     with pytest.raises(AttributeError, match="__versions__"):
         _ = cpprb_impl.__versions__
 

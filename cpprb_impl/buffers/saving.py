@@ -97,7 +97,7 @@ class SavableBuffer(BufferBase):
                 raise
 
     def _load_part(self, stream: IO[bytes], part: int, parts: int) -> None:
-        """Append one of several equal parts of a file. Raises what `load_transitions` raises."""
+        """Append one of several equal parts of a file. Raises the exceptions of `load_transitions`."""
         contents = self._contents_of(stream)
         first, end = (contents.rows * each // parts for each in (part, part + 1))
         self._append(contents, first, end)

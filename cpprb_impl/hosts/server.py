@@ -80,7 +80,7 @@ class Drawer:
         self.buffer = buffer
 
     def __call__(self, parts: Sequence[zmq.Frame]) -> Sequence[Any] | None:
-        """Return the parts of the reply, or None if there is none. Raise `Malformed`, or what the buffer raises."""
+        """Return the parts of the reply, or None if there is none. Raise `Malformed`, or an exception of the buffer."""
         request = Request.read(parts[0].bytes)
         if request.kind == wire.UPDATE:
             self.buffer._update_rows(**wire.arrays(parts[1:], request.rows, [wire.ROWS, wire.PRIORITIES]))
@@ -109,7 +109,7 @@ class Storer:
         self.process = secrets.randbits(63)
 
     def __call__(self, parts: Sequence[zmq.Frame]) -> Sequence[Any]:
-        """Return the parts of the reply. Raise `Malformed`, or what the buffer raises."""
+        """Return the parts of the reply. Raise `Malformed`, or an exception of the buffer."""
         request = Request.read(parts[0].bytes)
         if request.kind not in (wire.HELLO, wire.ADD) or len(parts) < 2:
             what = f"{request.kind!r} and {len(parts)} parts"

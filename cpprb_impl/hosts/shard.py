@@ -160,7 +160,7 @@ class Shard:
         self._file.write(piece)
 
     def load(self, part: int, parts: int) -> None:
-        """Append one of several equal parts of the file that was received. Raises what `load_transitions` raises."""
+        """Append one of several equal parts of the received file. Raises the exceptions of `load_transitions`."""
         with self._file as file:
             file.seek(0)
             self.buffer._load_part(file, part, parts)

@@ -297,7 +297,7 @@ class PrioritizedReplayBuffer:
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
         """Set the raw priorities of sampled transitions, skipping any that were overwritten or lost.
 
-        Raises what `cpprb_impl.PrioritizedReplayBuffer.update_priorities` raises for a bad argument.
+        For a bad argument, raises the exceptions of `cpprb_impl.PrioritizedReplayBuffer.update_priorities`.
         """
         self._learner.update_priorities(indexes, priorities)
 

@@ -18,7 +18,7 @@ NAME = re.compile(r"shard-[0-9]+-of-([0-9]{1,5})\.npz")
 
 
 def save(shards: Sequence[Any], folder: Path) -> None:
-    """Write a file for each shard into a new folder. Raises what `PrioritizedReplayBuffer.save_transitions` raises."""
+    """Write a file for each shard into a new folder. Raises `PrioritizedReplayBuffer.save_transitions`'s exceptions."""
     folder.mkdir()
     streaming = {"num_returns": "streaming", "_generator_backpressure_num_objects": AHEAD}
     for number, shard in enumerate(shards):
@@ -30,7 +30,7 @@ def save(shards: Sequence[Any], folder: Path) -> None:
 def load(shards: Sequence[Any], folder: Path) -> None:
     """Append the files to the shards: one file to each shard or, if their numbers differ, an equal part of every file.
 
-    Raises what `PrioritizedReplayBuffer.load_transitions` raises.
+    Raises the exceptions of `PrioritizedReplayBuffer.load_transitions`.
     """
     files = _files(folder)
     same = len(files) == len(shards)

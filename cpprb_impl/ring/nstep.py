@@ -106,8 +106,8 @@ class NstepWindow(ForkSafe):
     def push(self, new: Columns, buffer: BufferBase, store: Store) -> int | None:
         """Append the steps that `reader` read, and store the completed transitions in `buffer`.
 
-        Returns the first transition's index, or None if no transition is complete yet. Raises what `store` raises; the
-        window is then unchanged.
+        Returns the first transition's index, or None if no transition is complete yet. Raises the exceptions of
+        `store`; the window is then unchanged.
         """
         with self._lock:
             steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}

@@ -213,7 +213,7 @@ def test_a_peer_declares_whether_it_keeps_references(peer: str) -> None:
     assert changed == (adapter.contract.references is References.KEPT)
 
 
-def test_a_prioritized_peer_accepts_a_capacity_that_is_no_power_of_two(prioritized_peer: str) -> None:
+def test_a_prioritized_peer_accepts_a_capacity_that_is_not_a_power_of_two(prioritized_peer: str) -> None:
     spec = Spec(capacity=50, fields=CARTPOLE, prioritized=True)
     adapter = make(prioritized_peer, spec)
     try:

@@ -89,7 +89,7 @@ def test_a_peer_that_is_not_installed_has_a_reason(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("name", "last"), [("reverb", (3, 11)), ("cpprb", (3, 12)), ("cpprb[MP]", (3, 12)), ("rlox", (3, 13))]
 )
-def test_a_peer_without_wheels_for_a_later_python_is_no_failure(
+def test_a_peer_without_wheels_for_a_later_python_is_not_a_failure(
     name: str, last: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def on(*version_info: int) -> None:

@@ -25,6 +25,6 @@ def test_a_training_that_does_not_solve_its_task_reports_its_time():
     assert found["score", 15].value > 0
 
 
-def test_an_environment_that_dqn_cannot_play_is_no_failure_of_the_buffer():
+def test_an_environment_that_dqn_cannot_play_is_not_a_failure_of_the_buffer():
     found = figures_of(SolveTarget("Pendulum-v1", 0.0, seconds=5, every=5))
     assert all(result.outcome == "broken" and "Discrete actions" in result.reason for result in found.values())

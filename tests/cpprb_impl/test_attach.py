@@ -177,7 +177,7 @@ def test_an_invalid_segment_name_is_refused(make):
             MPReplayBuffer.attach(name)
 
 
-def test_a_segment_of_another_class_is_refused(make):
+def test_a_segment_of_a_different_class_is_refused(make):
     uniform, prioritized = make(), make(MPPrioritizedReplayBuffer)
     with pytest.raises(ValueError, match=r"holds an MPReplayBuffer: .* not with MPPrioritizedReplayBuffer"):
         MPPrioritizedReplayBuffer.attach(uniform.segment)
@@ -186,7 +186,7 @@ def test_a_segment_of_another_class_is_refused(make):
     assert not hasattr(ReplayBuffer, "attach")
 
 
-def test_a_file_that_is_no_segment_is_refused(alien):
+def test_a_file_that_is_not_a_segment_is_refused(alien):
     for contents, what in [
         (b"", "is empty"),
         (b"short", "was not made by this library"),
@@ -198,7 +198,7 @@ def test_a_file_that_is_no_segment_is_refused(alien):
             MPReplayBuffer.attach(name)
 
 
-def test_a_segment_of_another_layout_version_is_refused(make, alien):
+def test_a_segment_with_a_different_layout_version_is_refused(make, alien):
     whole = contents_of(make())
     assert whole[:6] == b"rbimpl"
     with pytest.raises(RuntimeError, match=f"has layout rbimpl07, but .* uses {whole[:8].decode()}"):

@@ -193,7 +193,7 @@ def test_clear_keeps_which_environments_are_about_to_reset(kind, nstep):
     assert sorted(stored(buffer)) == [16, 22]
 
 
-def test_a_file_of_another_number_of_environments_is_refused():
+def test_a_file_with_a_different_number_of_environments_is_refused():
     buffer = make(m.ReplayBuffer, autoreset="next_step")
     buffer.add(**row())
     stream = io.BytesIO()

@@ -304,7 +304,7 @@ def test_zip_bombs_allocate_no_memory(good):
 
 
 @pytest.mark.parametrize("about", [b"", b"[]", b"7", b"{", b"[" * 100_000, b'{"format": 1}', b"\xff\xfe"])
-def test_metadata_that_is_no_json_object_is_refused(good, about):
+def test_metadata_that_is_not_a_json_object_is_refused(good, about):
     refused(rezipped(good, about=about), "about.json|format")
 
 

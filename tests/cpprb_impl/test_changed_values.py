@@ -387,7 +387,7 @@ NO_TIME = np.array(["NaT"], "M8[s]")
     ],
     ids=str,
 )
-def test_values_that_are_no_numbers_are_not_changed_to_fit(field, value, wanted):
+def test_values_that_are_not_numbers_are_not_changed_to_fit(field, value, wanted):
     buffer = ReplayBuffer(4, {"x": {"dtype": field}})
     outcome, says = outcome_of(buffer, value)
     assert outcome in (wanted if isinstance(wanted, tuple) else (wanted,)), says
@@ -430,7 +430,7 @@ def test_values_that_are_no_numbers_are_not_changed_to_fit(field, value, wanted)
     ],
     ids=str,
 )
-def test_values_that_are_no_numbers_are_accepted_if_they_fit(field, value, stored):
+def test_values_that_are_not_numbers_are_accepted_if_they_fit(field, value, stored):
     buffer = ReplayBuffer(4, {"x": {"dtype": field}})
     assert outcome_of(buffer, value) == (None, "")
     kept = buffer.get_all_transitions()["x"]
@@ -454,7 +454,7 @@ def test_every_kind_of_buffer_refuses_longer_text(kind, monkeypatch):
     assert buffer.get_all_transitions()["x"].tolist() == [["abc", "ab"]] * 2
 
 
-def test_a_changed_struct_is_warned_of_once():
+def test_a_changed_struct_causes_one_warning():
     buffer = ReplayBuffer(4, {"x": {"dtype": [("a", int), ("b", int)]}})
     with pytest.warns(UserWarning, match=r"x: fractions are cut off, since its dtype is int64, got 0\.5") as seen:
         buffer.add(x=(0.5, 0.5))

@@ -396,7 +396,7 @@ def test_code_points_beyond_unicode_are_refused():
         ReplayBuffer(4, X).load_transitions(io.BytesIO(with_members(io.BytesIO(data), lambda n, c: change.get(n, c))))
 
 
-def test_other_compressions_are_refused(tmp_path):
+def test_other_compression_methods_are_refused(tmp_path):
     """The header of LZMA itself says how many gigabytes its decoder allocates."""
     file = tmp_path / "lzma.npz"
     with zipfile.ZipFile(pickled(BASE)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as new:

@@ -52,7 +52,7 @@ KINDS = [ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer, MPPrioritizedRep
 
 @pytest.mark.parametrize(("place", "name"), [("memory", "this machine"), ("group", "this process's cgroup")])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_buffer_larger_than_memory_is_warned_of(kind, small, place, name):
+def test_a_buffer_larger_than_memory_causes_a_warning(kind, small, place, name):
     small[place] = 100 * KIB
     assert warnings_of(kind, 100, ROW) == []
     (text,) = warnings_of(kind, 101, ROW)
@@ -60,7 +60,7 @@ def test_a_buffer_larger_than_memory_is_warned_of(kind, small, place, name):
     assert "next_of" in text and "mmap_prefix" in text
 
 
-def test_a_buffer_larger_than_shared_memory_is_warned_of(small):
+def test_a_buffer_larger_than_shared_memory_causes_a_warning(small):
     small["/dev/shm"] = 100 * KIB
     assert warnings_of(ReplayBuffer, 200, ROW) == []
     (text,) = warnings_of(MPReplayBuffer, 200, ROW)
@@ -68,7 +68,7 @@ def test_a_buffer_larger_than_shared_memory_is_warned_of(small):
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
-def test_a_buffer_larger_than_the_disk_is_warned_of(kind, small, tmp_path):
+def test_a_buffer_larger_than_the_disk_causes_a_warning(kind, small, tmp_path):
     small["disk"], small["memory"] = 100 * KIB, KIB
     prefix = str(tmp_path / "run")
     assert warnings_of(kind, 100, ROW, mmap_prefix=prefix) == []
@@ -113,7 +113,7 @@ def test_an_unknown_limit_causes_no_warning(small, monkeypatch, tmp_path):
     assert warnings_of(MPReplayBuffer, 100, ROW, mmap_prefix=str(tmp_path / "run")) == []
 
 
-def test_a_buffer_larger_than_this_machine_is_warned_of():
+def test_a_buffer_larger_than_this_machines_memory_causes_a_warning():
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with pytest.warns(UserWarning, match=r"needs [\d,.]+ GiB of memory when it is full, but this \S+ has [\d,.]+ GiB"):
         ReplayBuffer(memory // KIB + 1, ROW)

@@ -55,7 +55,7 @@ def test_rewards_are_computed_by_one_call_per_episode():
     assert calls == [((28, 2), (28, 1), (28, 2))]
 
 
-def test_goals_may_have_another_shape_than_observations():
+def test_goals_may_have_a_different_shape_from_observations():
     buffer = make(
         reward_func=lambda states, actions, goals: states.sum(axis=1) == goals.ravel(),
         goal_func=lambda states: states.sum(axis=1),

@@ -163,7 +163,7 @@ def test_goals_are_read_as_add_reads_a_field(value, dtype, where):
     assert outcome(lambda: goals_of(dtype, value, where)) == outcome(added)
 
 
-def test_goals_that_change_are_warned_of_once():
+def test_goals_that_change_cause_one_warning():
     buffer = buffer_of("u1", 2, lambda states: states / 255)
     for times in (1, 0):
         buffer.add(obs=[100, 100], act=0, next_obs=[100, 100])
@@ -174,7 +174,7 @@ def test_goals_that_change_are_warned_of_once():
 
 
 @pytest.mark.parametrize("axes", [(2, 3), (6,), (3, 2), (1, 6), (6, 1)], ids=str)
-def test_goals_of_a_function_may_be_flat_but_not_in_another_order(axes):
+def test_goals_of_a_function_may_be_flat_but_must_be_in_order(axes):
     buffer = buffer_of("f4", (2, 3), lambda states: np.arange(len(states) * 6.0).reshape(len(states), *axes))
     state = np.zeros((2, 2, 3))
     buffer.add(obs=state, act=[0, 0], next_obs=state)

@@ -59,7 +59,7 @@ def test_hindsight_buffers_warn_of_ignored_names():
         buffer.add(obs=1, act=2, next_obs=3, info=4)
 
 
-def test_each_new_name_and_each_buffer_is_warned_of_separately():
+def test_each_new_name_and_each_buffer_causes_a_separate_warning():
     steps = [step(**more) for more in ({"a": 1}, {}, {"b": 1, "a": 1}, {"a": 2}, {"b": 2})]
     for buffer in (ReplayBuffer(9, FIELDS), ReplayBuffer(9, FIELDS)):
         seen = [str(each.message).partition(":")[0] for each in warnings_of(buffer, *steps)]

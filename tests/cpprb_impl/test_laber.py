@@ -128,7 +128,7 @@ def test_bad_parameters_are_refused(variant, args, eps, error, says):
         (np.ones(8), {"x": 3.0}, ValueError, "x must have 8 rows"),
     ],
 )
-def test_a_bad_call_names_what_is_wrong_and_draws_nothing(priorities, arrays, error, says):
+def test_a_bad_call_names_the_error_and_draws_nothing(priorities, arrays, error, says):
     tried, fresh = (cpprb_impl.LaBERmean(4, m=2, eps=0, seed=9) for _ in range(2))
     with pytest.raises(error, match=says):
         tried(priorities=priorities, **arrays)

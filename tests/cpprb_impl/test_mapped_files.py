@@ -135,7 +135,7 @@ def test_a_link_is_followed_to_a_file_that_another_buffer_uses(tmp_path) -> None
     assert np.fromfile(tmp_path / "large" / "act", np.int64)[:2].tolist() == [1, 2]
 
 
-def test_a_path_that_is_no_file_is_not_replaced(tmp_path) -> None:
+def test_a_path_that_is_not_a_file_is_not_replaced(tmp_path) -> None:
     (tmp_path / "ring_act.dat").mkdir()
     with pytest.raises(IsADirectoryError, match=r"ring_act\.dat"):
         ReplayBuffer(4, {"act": {}}, mmap_prefix=tmp_path / "ring")

@@ -148,7 +148,7 @@ def test_copies_and_files_continue_within_windows():
             np.testing.assert_array_equal(column, copy.get_all_transitions()[name])
 
 
-def test_a_file_of_another_number_of_environments_is_refused():
+def test_a_file_with_a_different_number_of_environments_is_refused():
     file = io.BytesIO()
     ReplayBuffer(30, STEPS, Nstep=NSTEP, n_envs=3).save_transitions(file)
     file.seek(0)

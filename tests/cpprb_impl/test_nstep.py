@@ -308,7 +308,7 @@ def test_done_may_have_any_dtype(dtype):
     assert rows["rew"].ravel().tolist() == [3, 2, 12, 8]
 
 
-def test_a_done_that_is_no_number_is_refused():
+def test_a_done_that_is_not_a_number_is_refused():
     with pytest.raises(TypeError, match="'done' must be a number or a bool"):
         ReplayBuffer(9, {"done": {"dtype": "U1"}}, Nstep={"size": 2})
 
@@ -402,7 +402,7 @@ def of_rewards(kind, dtype, environments=1, **options):
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer, MPPrioritizedReplayBuffer])
 @pytest.mark.parametrize("dtype", LARGE)
 @pytest.mark.parametrize(("environments", "add"), WAYS.values(), ids=WAYS)
-def test_sums_that_become_infinite_are_warned_of_once(add, environments, dtype, kind):
+def test_sums_that_become_infinite_cause_one_warning(add, environments, dtype, kind):
     buffer = of_rewards(kind, dtype, environments)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -435,7 +435,7 @@ def test_nothing_is_stored_if_the_warning_of_infinite_sums_is_an_error(add, envi
 
 
 @pytest.mark.parametrize("objects", [{}, {"info": {"dtype": object}}], ids=["", "beside objects"])
-def test_each_field_whose_sums_become_infinite_is_warned_of(objects):
+def test_each_field_whose_sums_become_infinite_causes_a_warning(objects):
     fields = {"a": {"dtype": "float16"}, "b": {"dtype": "float16"}, "c": {"dtype": "float16"}, "done": {}, **objects}
     buffer = ReplayBuffer(16, fields, Nstep={"size": 2, "rew": ["a", "b", "c"], "gamma": 1.0})
     with warnings.catch_warnings(record=True) as seen:
@@ -465,14 +465,14 @@ def test_steps_of_a_refused_batch_are_not_pending():
 
 
 @pytest.mark.parametrize("rewards", [[np.inf] * 4, [1, np.inf, 4e4, 4e4], [6e4, -6e4, 6e4, 0], [np.nan, 4e4, 4e4, 1]])
-def test_sums_of_infinite_rewards_are_not_warned_of(rewards):
+def test_sums_of_infinite_rewards_cause_no_warning(rewards):
     buffer = of_rewards(ReplayBuffer, "float16")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         buffer.add(rew=rewards, done=[0, 1, 0, 0])
 
 
-def test_an_infinite_discount_is_warned_of():
+def test_an_infinite_discount_causes_a_warning():
     fields = {"rew": {}, "done": {}, "discount": {"dtype": np.float16}}
     buffer = ReplayBuffer(8, fields, Nstep={"size": 2, "rew": "rew", "gamma": 300, "discount": "discount"})
     with pytest.warns(UserWarning, match=r"discount: .*float16, become infinite, got 90000\.0"):
@@ -481,7 +481,7 @@ def test_an_infinite_discount_is_warned_of():
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
 @pytest.mark.parametrize("dtype", LARGE)
-def test_sums_that_become_infinite_are_warned_of_beside_objects(dtype, kind):
+def test_sums_that_become_infinite_beside_objects_cause_a_warning(dtype, kind):
     fields = {"rew": {"dtype": dtype}, "done": {}, "info": {"dtype": object}}
     buffer = kind(16, fields, Nstep={"size": 3, "rew": "rew", "gamma": 1.0})
     step = {"rew": LARGE[dtype], "done": 0, "info": None}

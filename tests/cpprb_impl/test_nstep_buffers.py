@@ -78,7 +78,7 @@ def test_a_failed_store_leaves_the_window_unchanged(kind):
     assert all(np.array_equal(before[name], after[name], equal_nan=True) for name in before)
 
 
-def test_names_that_are_no_fields_are_ignored():
+def test_names_that_are_not_fields_are_ignored():
     buffer = ReplayBuffer(9, FIELDS, Nstep=nstep(2))
     assert buffer.add(**steps([0, 0]), priorities=[1], other=object()) == 0
 

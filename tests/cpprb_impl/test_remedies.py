@@ -74,7 +74,7 @@ def test_a_build_for_another_python_is_named(sources):
     assert "cpython-39-x86_64-linux-gnu.so, which is for a different Python" in import_from(sources, "cpprb_impl")
 
 
-def test_another_missing_module_is_named(sources):
+def test_a_different_missing_module_is_named(sources):
     (sources / "cpprb_impl" / "_native.py").write_text("import no_such_module")
     error = import_from(sources, "cpprb_impl").partition(".")[0]  # Python 3.15 adds a hint
     assert error == "ModuleNotFoundError: No module named 'no_such_module'"

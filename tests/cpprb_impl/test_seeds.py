@@ -73,7 +73,7 @@ def test_any_integer_is_accepted_as_a_seed(make):
 
 @every_class
 @pytest.mark.parametrize("seed", [3.0, "3", [3], np.array([3, 4]), True, np.True_, np.random.default_rng(3)])
-def test_a_seed_that_is_no_integer_is_refused(make, seed):
+def test_a_seed_that_is_not_an_integer_is_refused(make, seed):
     with pytest.raises(TypeError, match="seed must be an int, got "):
         make(seed)
 

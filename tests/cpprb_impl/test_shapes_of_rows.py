@@ -100,7 +100,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", OTHERS)
 @pytest.mark.parametrize("rows", [1, 2])
-def test_every_kind_of_buffer_refuses_another_order(kind, rows):
+def test_every_kind_of_buffer_refuses_a_different_order_of_axes(kind, rows):
     buffer = OTHERS[kind]({"shape": (2, 3), "dtype": np.float64})
     columns = {"x": np.zeros((rows, 3, 2)), "next_x": np.zeros((rows, 2, 3)), "done": np.zeros(rows)}
     value = columns["x"].tolist() if kind == "list" else columns["x"]
@@ -112,7 +112,7 @@ def test_every_kind_of_buffer_refuses_another_order(kind, rows):
 
 
 @pytest.mark.parametrize("rows", [1, 60])
-def test_a_selective_buffer_refuses_another_order(rows):
+def test_a_selective_buffer_refuses_a_different_order_of_axes(rows):
     """Even if only the first rows fit into the buffer."""
     buffer = SelectiveReplayBuffer(4, obs_shape=(2, 3))
     one = np.zeros(rows)
@@ -123,7 +123,7 @@ def test_a_selective_buffer_refuses_another_order(rows):
     assert buffer.get_stored_size() == min(rows, 40)
 
 
-def test_hindsight_refuses_another_order():
+def test_hindsight_refuses_a_different_order_of_axes():
     field = {"shape": (2, 3)}
     buffer = HindsightReplayBuffer(8, {"obs": field, "act": {}, "next_obs": field}, 4, reward_func=lambda *_: 0.0)
     goal = np.zeros((2, 3))

@@ -52,7 +52,7 @@ def learn(buffer, seconds, batch=32, least=1):
 
 
 @pytest.mark.parametrize("size", [64, 5000])
-def test_no_torn_and_no_unwritten_row(make, lock, size):
+def test_samples_contain_no_torn_or_unwritten_row(make, lock, size):
     buffer = make(size)
     with explorers(add_for_ever, buffer, 4) as (_, added):
         wait_until(lambda: buffer.get_stored_size() > 0)

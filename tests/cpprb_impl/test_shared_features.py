@@ -58,7 +58,7 @@ def test_transitions_equal_those_of_a_single_process_buffer(kind, of_one_process
 
 @pytest.mark.parametrize("option", ["next_of", "stack_compress"])
 @EACH
-def test_a_name_that_is_no_field_is_refused(kind, option):
+def test_a_name_that_is_not_a_field_is_refused(kind, option):
     with pytest.raises(KeyError, match=f"{option}.*nothing"):
         kind(8, env_dict(), **{option: "nothing"})
 

@@ -199,7 +199,7 @@ def test_next_of_may_also_be_in_env_dict() -> None:
 
 
 @pytest.mark.parametrize("option", ["next_of", "stack_compress"])
-def test_a_name_that_is_no_field_is_refused(option: str) -> None:
+def test_a_name_that_is_not_a_field_is_refused(option: str) -> None:
     with pytest.raises(KeyError, match=f"{option}.*nothing"):
         ReplayBuffer(8, env_dict(), **{option: "nothing"})
 

@@ -186,7 +186,7 @@ def test_a_field_missing_in_a_transition_is_named(name, instead):
         train(ReplayBuffer(9, {"obs": {}}), Walk(), act, ones, max_steps=2, after_step=after_step)
 
 
-def test_a_step_of_another_length_is_an_error():
+def test_a_step_with_a_wrong_number_of_values_is_an_error():
     class Odd(Walk):
         def step(self, action):
             return super().step(action)[:3]

@@ -126,7 +126,7 @@ def test_a_scalar_is_accepted_for_one_index_and_for_none(ours):
     ours.update_priorities([], 3.0)
 
 
-def test_an_array_of_one_value_is_no_scalar(ours):
+def test_an_array_of_one_value_is_not_a_scalar(ours):
     """A learner that lost the errors of its rows should get an error."""
     with pytest.raises(ValueError, match="priorities must have one value per index, got 1 values for 2 indexes"):
         ours.update_priorities([0, 1], np.array([2.0]))
@@ -146,7 +146,7 @@ NO_NUMBERS = {
 
 
 @pytest.mark.parametrize(("error", "value"), [(error, each) for error, all_of in NO_NUMBERS.items() for each in all_of])
-def test_values_that_are_no_numbers_are_refused(error, value, ours):
+def test_values_that_are_not_numbers_are_refused(error, value, ours):
     """NumPy, and therefore cpprb, would convert all but complex numbers."""
     for call in (
         lambda: ours.add(x=1.0, priorities=value),

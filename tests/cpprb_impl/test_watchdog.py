@@ -185,7 +185,7 @@ def test_ctrl_c_reaches_only_the_maker():
         wait_until_gone(segment)
 
 
-def test_the_watchdog_is_no_child_and_holds_no_file_open():
+def test_the_watchdog_is_not_a_child_and_holds_no_file_open():
     code = """
         import os
         held = os.open("/etc/passwd", os.O_RDONLY)
@@ -214,7 +214,7 @@ except ChildProcessError:
 
 
 @pytest.mark.parametrize("adopts", ["no", "subreaper", "PID 1"])
-def test_the_watchdog_is_no_child_of_a_maker_that_adopts_orphans(adopts):
+def test_the_watchdog_is_not_a_child_of_a_maker_that_adopts_orphans(adopts):
     """A supervisor would get it from `os.waitpid(-1)`. The control: a maker that adopts no orphans."""
     namespace = NEW_NAMESPACE if adopts == "PID 1" else []
     if namespace and subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:

@@ -53,7 +53,7 @@ def test_every_class_with_priorities_is_tested():
 @pytest.mark.parametrize("stored", [1, 37, 64])
 @pytest.mark.parametrize("normalize", NORMALIZE)
 @pytest.mark.parametrize("name", MEMBERS)
-def test_weights_are_normalised_as_asked(name, normalize, stored):
+def test_weights_are_normalised_as_requested(name, normalize, stored):
     with closing(MEMBERS[name](64, FIELDS, normalize=normalize, seed=3, **OPTIONS)) as buffer:
         priorities = np.random.default_rng(1).exponential(size=stored)
         priorities[0] = 0  # a single TD error of 0
@@ -87,7 +87,7 @@ def test_one_error_of_0_shrinks_only_the_weights_normalised_over_the_buffer():
 
 @pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("bad", ["max", "", True, 1, ["batch"], "BATCH"])
-def test_another_normalisation_is_refused(name, bad):
+def test_an_unknown_normalisation_is_refused(name, bad):
     with pytest.raises(ValueError, match="normalize must be 'buffer', 'batch' or None, got"):
         MEMBERS[name](64, FIELDS, normalize=bad)
 
@@ -96,7 +96,7 @@ def test_create_buffer_accepts_the_option_without_priorities():
     assert create_buffer(4, FIELDS, normalize="batch").get_buffer_size() == 4
 
 
-def test_copies_and_attached_buffers_normalise_alike():
+def test_copies_and_attached_buffers_normalise_in_the_same_way():
     buffer = PrioritizedReplayBuffer(64, FIELDS, normalize="batch", seed=3, **OPTIONS)
     buffer.add(id=np.arange(20), priorities=np.arange(20))
     np.testing.assert_array_equal(copy.deepcopy(buffer).sample(8)["weights"], buffer.sample(8)["weights"])

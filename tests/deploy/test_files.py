@@ -172,7 +172,7 @@ def test_versions_match_the_pins_of_the_project():
         assert found <= pins(project), file.name
 
 
-def test_another_version_of_ray_is_detected():
+def test_a_different_version_of_ray_is_detected():
     project = pins((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     for text in ('"ray[default]==2.1.0"', "FROM rayproject/ray:2.1.0-py311", 'rayVersion: "2.1.0"'):
         assert pins(text) == {("ray", "2.1.0")} and not pins(text) <= project

@@ -243,7 +243,7 @@ def test_the_time_between_calls_of_an_explorer_does_not_count(make_shards, keys,
         assert 0 < Noted.times[-1] <= time.monotonic() - start - PAUSES * PAUSE
 
 
-def test_compressed_and_other_batches_of_an_explorer_are_stored_alike(make_shards, keys, monkeypatch):
+def test_compressed_and_other_batches_of_an_explorer_are_stored_in_the_same_way(make_shards, keys, monkeypatch):
     monkeypatch.setattr("cpprb_impl.hosts.explorer.CompressionChoice", Alternating)
     (shard,) = make_shards(1, env_dict=FIELDS)
     layout = layout_of(3000, env_dict=FIELDS)

@@ -174,7 +174,7 @@ def test_actions_that_the_original_reshapes_are_stored(kind, n_envs, shape, give
         (1, (2, 3, 4), (4, 2, 3)),
     ],
 )
-def test_actions_whose_axes_are_in_another_order_are_refused(kind, n_envs, shape, given):
+def test_actions_whose_axes_are_in_a_different_order_are_refused(kind, n_envs, shape, given):
     """The original reshapes them, which scrambles the numbers."""
     with pytest.raises(ValueError, match=r"action must have the shape .* its axes are reordered"):
         acted(kind, n_envs, shape, np.zeros(given))

@@ -26,7 +26,7 @@ NO_TIMEOUTS = {"device": "cpu", "handle_timeout_termination": False}
 @pytest.mark.parametrize("n_envs", [1, 2])
 @pytest.mark.parametrize("steps", [1, 20, 47])
 @pytest.mark.parametrize("space", [BOX, STACK])
-def test_exact_samples_are_those_of_their_buffer(space, steps, n_envs, timeouts):
+def test_exact_samples_equal_those_of_the_original_buffer(space, steps, n_envs, timeouts):
     options = {"device": "cpu", "n_envs": n_envs, "handle_timeout_termination": timeouts}
     ours, other = ReplayBuffer(40, space, BUTTONS, exact=True, **options), Theirs(40, space, BUTTONS, **options)
     fill([ours, other], steps, space, n_envs)

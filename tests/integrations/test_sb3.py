@@ -62,7 +62,7 @@ def drawn(buffer, count=64, seed=1):
 @pytest.mark.parametrize("frames_once", [False, True])
 @pytest.mark.parametrize("steps", [1, 20, 47])
 @pytest.mark.parametrize("space", [BOX, STACK])
-def test_exact_samples_are_those_of_their_buffer(space, steps, frames_once, timeouts):
+def test_exact_samples_equal_those_of_the_original_buffer(space, steps, frames_once, timeouts):
     options = {"device": "cpu", "n_envs": 2, "handle_timeout_termination": timeouts}
     ours = sb3.ReplayBuffer(40, space, BUTTONS, optimize_memory_usage=frames_once, exact=True, **options)
     other = theirs.ReplayBuffer(40, space, BUTTONS, **options)
@@ -234,7 +234,7 @@ def test_observations_stored_once_are_read_by_step_and_environment_only(key):
         buffer.observations[key]
 
 
-def test_observations_stored_once_are_no_array():
+def test_observations_stored_once_are_not_an_array():
     buffer = sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu", optimize_memory_usage=True)
     with pytest.raises(TypeError, match="is not an array"):
         np.asarray(buffer.observations)
@@ -244,7 +244,7 @@ def test_observations_stored_once_are_no_array():
 
 @pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("shape", [(2, 84, 84, 4), (2, 4, 84 * 84), (8, 84, 84)], ids=str)
-def test_an_image_with_its_axes_in_another_order_is_refused(shape, once):
+def test_an_image_with_its_axes_in_a_different_order_is_refused(shape, once):
     buffer = sb3.ReplayBuffer(10, STACK, BUTTONS, device="cpu", n_envs=2, optimize_memory_usage=once)
     right, wrong = np.zeros((2, 4, 84, 84), np.uint8), np.zeros(shape, np.uint8)
     for what, pair in (("obs", (wrong, right)), ("next_obs", (right, wrong))):

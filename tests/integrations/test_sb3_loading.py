@@ -61,7 +61,7 @@ def model_of(kind, n_envs):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("saved", "loaded"), [(1, 4), (4, 1), (2, 2)])
-def test_another_number_of_environments_is_refused(kind, saved, loaded, tmp_path):
+def test_a_different_number_of_environments_is_refused(kind, saved, loaded, tmp_path):
     model = model_of(kind, saved)
     model.learn(16)
     model.save_replay_buffer(tmp_path / "steps.pkl")
@@ -81,7 +81,7 @@ def test_another_number_of_environments_is_refused(kind, saved, loaded, tmp_path
     assert own.size() == count + 16 // loaded
 
 
-def test_another_number_is_refused_by_a_model_without_an_environment(tmp_path):
+def test_a_different_number_is_refused_by_a_model_without_an_environment(tmp_path):
     """`set_env` accepts no other number of environments either."""
     model_of("ReplayBuffer", 2).save_replay_buffer(tmp_path / "steps.pkl")
     model_of("ReplayBuffer", 1).save(tmp_path / "model")
@@ -179,7 +179,7 @@ def test_a_prioritized_model_keeps_its_buffer_whatever_a_file_contains(content, 
     model.learn(16)
 
 
-def test_a_buffer_with_another_discount_than_the_model_is_refused(tmp_path):
+def test_a_buffer_whose_discount_differs_from_the_models_is_refused(tmp_path):
     saved, other = (prioritized(gamma=gamma, n_steps=3) for gamma in (0.9, 0.8))
     saved.save_replay_buffer(tmp_path / "steps.pkl")
     own = other.replay_buffer
@@ -191,7 +191,7 @@ def test_a_buffer_with_another_discount_than_the_model_is_refused(tmp_path):
 
 @pytest.mark.parametrize("given", ["n_steps", "replay_buffer_kwargs"])
 @pytest.mark.parametrize(("saved", "loaded"), [(1, 3), (3, 1), (3, 2), (2, 2)])
-def test_a_buffer_of_another_n_steps_than_the_model_is_refused(saved, loaded, given, tmp_path):
+def test_a_buffer_whose_n_steps_differ_from_the_models_is_refused(saved, loaded, given, tmp_path):
     def made(n_steps):
         return prioritized(**({given: n_steps} if given == "n_steps" else {given: {"n_steps": n_steps}}))
 

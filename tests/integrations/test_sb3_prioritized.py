@@ -140,7 +140,7 @@ def test_only_a_prioritized_buffer_is_accepted():
 
 
 @pytest.mark.parametrize("normalize", ["buffer", "batch", None])
-def test_weights_are_normalised_as_asked(normalize):
+def test_weights_are_normalised_as_requested(normalize):
     buffer = sb3.PrioritizedReplayBuffer(100, BOX, BUTTONS, "cpu", alpha=1.0, eps=0.0, beta=0.7, normalize=normalize)
     fill([buffer], 50, n_envs=1)
     priorities = np.r_[1e-6, np.arange(1.0, 50.0)]

@@ -229,7 +229,7 @@ def test_a_wrong_axis_of_a_tensordict_is_refused():
         TensorDictReplayBuffer(10, stack_axis=0)
 
 
-def test_a_part_that_is_no_stack_is_stored_whole():
+def test_a_part_that_is_not_a_stack_is_stored_whole():
     """For an image that must not be split."""
     layout = FOUND["(C, H, W), gray"]
     space = spaces.Dict({"seen": spaces.Box(0, 255, layout.shape, "u1")})

@@ -98,7 +98,7 @@ def prioritized(size=40, **options):
     return TensorDictPrioritizedReplayBuffer(size, alpha=0.7, beta=0.5, **options)
 
 
-def test_draws_and_weights_are_those_of_their_buffer():
+def test_draws_and_weights_equal_those_of_torchrls_buffer():
     """The distribution of draws, and the weight of each row."""
     ours, theirs = prioritized(seed=0), TheirPrioritized(alpha=0.7, beta=0.5, storage=LazyTensorStorage(40))
     np.random.seed(0)
@@ -118,7 +118,7 @@ def test_draws_and_weights_are_those_of_their_buffer():
 
 
 @pytest.mark.parametrize("normalize", ["buffer", "batch", None])
-def test_weights_are_normalised_as_asked(normalize):
+def test_weights_are_normalised_as_requested(normalize):
     buffer = TensorDictPrioritizedReplayBuffer(30, alpha=1.0, beta=0.5, eps=0.0, normalize=normalize)
     buffer.extend(steps(30))
     errors = torch.cat([torch.tensor([1e-6]), torch.arange(1.0, 30)])
@@ -180,7 +180,7 @@ def test_seeds_are_drawn_from_pytorchs_generator():
     [((3, 4), (2, 3, 4)), ((3,), (2, 3)), ((3, 4, 5, 5), (2, 5, 5, 4)), ((3, 4), (2, 2, 2))],
     ids=str,
 )
-def test_rows_of_another_shape_are_refused(first, then):
+def test_rows_with_a_different_shape_are_refused(first, then):
     buffer = TensorDictReplayBuffer(20)
     buffer.extend(TensorDict({"a": torch.ones(first)}, first[:1]))
     with pytest.raises(ValueError, match="a must have the shape"):
@@ -230,7 +230,7 @@ ROWS = {
 
 @pytest.mark.parametrize("index", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("make", [lambda: TensorDictReplayBuffer(40, optimize_memory_usage=True), prioritized])
-def test_rows_by_index_are_those_of_their_buffer(make, index):
+def test_rows_by_index_equal_those_of_torchrls_buffer(make, index):
     theirs = Theirs(storage=LazyTensorStorage(40))
     ours = make()
     data = steps(57)
@@ -298,7 +298,7 @@ def test_wrong_rows_are_refused_and_not_stored(rows, error, message):
         (change("agents/a/state", torch.zeros(3)), ValueError, "keys must differ when they are joined by slashes"),
     ],
 )
-def test_after_a_wrong_first_tensordict_another_may_be_added(rows, error, message):
+def test_after_a_wrong_first_tensordict_a_different_one_may_be_added(rows, error, message):
     buffer = TensorDictReplayBuffer(10)
     with pytest.raises(error, match=message):
         buffer.extend(rows)

@@ -427,7 +427,7 @@ def test_bad_options_are_named(options, error, message):
 
 
 @pytest.mark.parametrize("normalize", ["buffer", "batch", None])
-def test_weights_are_normalised_as_asked(normalize):
+def test_weights_are_normalised_as_requested(normalize):
     buffer = PrioritizedReplayBuffer(1000, FIELDS, alpha=1.0, eps=0.0, normalize=normalize)
     priorities = np.r_[1e-6, np.arange(1.0, 100.0)]
     buffer.add(**rows(0, 100), priorities=priorities)

@@ -96,7 +96,7 @@ def test_a_seed_may_do_more_than_promised_but_not_less():
     assert conformance.judge(Sound, "seed", replace(own, word="none"), "again")["outcome"] == "wrong"
 
 
-def test_a_peer_better_than_its_contract_is_no_finding():
+def test_a_peer_better_than_its_contract_is_not_a_finding():
     promised = replace(Sound.contract, infinite_priority=BadPriority.POISONS, references=References.KEPT)
     modest = type("Modest", (Sound,), {"contract": promised})
     for check in ("infinite_priority", "references"):
@@ -171,7 +171,7 @@ def test_our_buffer_passes(peer, surroundings):
     assert status == 0 and {each["outcome"] for each in found.values()} == {"ok"}, found
 
 
-def test_findings_about_other_peers_are_recorded_and_no_failure(surroundings):
+def test_findings_about_other_peers_are_recorded_and_not_a_failure(surroundings):
     out = surroundings.folder / "run.json"
     arguments = ("--profile=tiny", "--suites=conformance", "--peers=baselines-style,unavailable", f"--out={out}")
     done = surroundings.run("-m", "suites.run", *arguments)

@@ -107,7 +107,7 @@ def test_tools_that_cannot_work_here_say_why(tmp_path, monkeypatch):
     assert "--cap-add=SYS_PTRACE: PTRACE_TRACEME: Operation not permitted" in results["system_calls"].reason
 
 
-def test_a_child_that_ends_early_is_a_failure_and_no_zero(tmp_path, monkeypatch):
+def test_a_child_that_ends_early_is_a_failure_and_not_a_zero(tmp_path, monkeypatch):
     silent = 'test "$#" -lt 5 || { echo killed >&2; exit 9; }'
     results = measured_with(tmp_path, monkeypatch, valgrind=silent, cc="exit 0", strace="exit 0")
     assert {each.outcome for each in results.values()} == {"failed"}

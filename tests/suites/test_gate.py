@@ -186,7 +186,7 @@ def test_the_error_for_a_mistyped_benchmark_lists_similar_ones():
     assert measure._near("sampel 32 on CartPole", known)[0] == known[2]
 
 
-def test_each_launch_gets_the_library_in_other_pages(tmp_path, monkeypatch):
+def test_each_launch_gets_the_library_in_different_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(builds, "FOLDER", tmp_path)
     side = Side("head", Checkout("revision"))
     wheel = tmp_path / "head" / "wheel" / "cpprb_impl-0-py3-none-any.whl"
@@ -202,7 +202,7 @@ def test_each_launch_gets_the_library_in_other_pages(tmp_path, monkeypatch):
     assert list(library.parent.iterdir()) == [library]
 
 
-def test_object_files_are_linked_in_another_order():
+def test_object_files_are_linked_in_a_different_order():
     command = ["g++", "-shared", "-o", "x.so", *(f"{name}.o" for name in "abcdefgh"), "-lrt"]
     one, same, other = (builds._shuffled(command, seed, Path("y.so")) for seed in (1, 1, 2))
     assert one == same != other and sorted(one[4:-1]) == sorted(other[4:-1]) == command[4:-1]

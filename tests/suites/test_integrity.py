@@ -202,7 +202,7 @@ def run(surroundings, *peers):
     return surroundings.run("-m", "suites.run", *arguments, more=more), load(out)
 
 
-def test_findings_about_other_peers_are_reported_and_no_failure_of_the_run(surroundings):
+def test_findings_about_other_peers_are_reported_and_not_a_failure_of_the_run(surroundings):
     done, made = run(surroundings, "loses-rows", "unavailable")
     assert done.returncode == 0, done.stderr
     assert made.declared == 2 * len(BENCHMARKS) and not made.missing()

@@ -76,7 +76,7 @@ def test_a_leak_is_found_with_its_bytes_per_round(surroundings):
 
 
 @pytest.mark.parametrize("peer", ["plain", "caches"])
-def test_growth_that_ends_is_no_leak(peer, surroundings):
+def test_growth_that_ends_is_not_a_leak(peer, surroundings):
     """The one that caches takes as much per round as the one that leaks, but for a few rounds only."""
     _, found = figures(surroundings, peer, "--capacity=4096")
     assert found["leak"]["outcome"] == "ok" and found["leak"]["value"] < 65_536

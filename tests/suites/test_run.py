@@ -89,7 +89,7 @@ def test_a_peer_that_the_platform_lacks_is_skipped(faulty_run):
     }
 
 
-def test_findings_about_other_peers_are_listed_and_no_failure(faulty_run):
+def test_findings_about_other_peers_are_listed_and_not_a_failure(faulty_run):
     done, run = faulty_run
     assert done.returncode == 0, done.stderr
     assert run.finished and not run.interrupted and run.declared == 5 * TINY_CELLS
@@ -143,7 +143,7 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
 
 
 @pytest.mark.slow
-def test_leftovers_of_a_peer_are_recorded_and_no_failure(surroundings):
+def test_leftovers_of_a_peer_are_recorded_and_not_a_failure(surroundings):
     out = surroundings.folder / "run.json"
     done = surroundings.run(*MEMORY, "--peers", "leaves-processes,plain", f"--out={out}")
     run = load(out)
@@ -284,7 +284,7 @@ def test_the_memory_suite_is_declared_and_measured_like_the_others(surroundings)
 
 
 @pytest.mark.slow
-def test_a_leak_of_another_peer_is_a_finding_and_no_failure(surroundings):
+def test_a_leak_of_another_peer_is_a_finding_and_not_a_failure(surroundings):
     out = surroundings.folder / "run.json"
     long = (  # enough rounds on a busy machine, too
         "import sys; from dataclasses import replace; from suites import run; from suites.memory.spec import PROFILES;"
