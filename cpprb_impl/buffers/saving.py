@@ -25,7 +25,7 @@ class SavableBuffer(BufferBase):
         """Write every transition with its priority, and the other state needed to resume training exactly.
 
         While the file is being written, no other process may add to a shared buffer or update its priorities. A shared
-        buffer's file contains only this process's random state, pending n-step transitions and, with `autoreset`,
+        buffer's file contains only this process's random state, pending n-step transitions and, with `autoreset`, a
         record of the environments that are about to reset. Frames shared by several transitions are written with each
         of them.
 

@@ -38,7 +38,7 @@ NUMBER = np.dtype(np.int64)
 
 
 class Framed(NamedTuple):
-    """The frames of a field that are stored once."""
+    """The layout of a field's frames, which are stored once."""
 
     stack: int | None  # frames per value; None if a value is a single frame
     axis: int

@@ -1,5 +1,5 @@
-"""The same model as a discrete-event simulation in SimPy: processes take slices of a core in turn, and a lock in order
-of arrival. Unlike mean-value analysis, it needs no assumption about averages."""
+"""The same model as a discrete-event simulation in SimPy: processes take slices of a core in turn, and get a lock in
+order of arrival. Unlike mean-value analysis, it needs no assumption about averages."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def _measure_failure(figures: Figures, hosts: Measured, job: HostsJob, seconds: 
     try:
         found = hosts.learner.hear(start + LEAD_SECONDS + LONGEST_WAIT - time.monotonic())
     except Silent:
-        raise Stuck(f"the learner waits for longer than {LONGEST_WAIT:.0f} s") from None
+        raise Stuck(f"the learner waited for longer than {LONGEST_WAIT:.0f} s") from None
     figures["longest_wait"] = _failed(_raised(found)) if found["raised"] else _ok(found["longest"])
     after = hosts.learner.do("endure", **endure)
     figures["rate_after"] = _ok(after["rate"] / before["rate"]) if after["rate"] else _failed(_raised(after))

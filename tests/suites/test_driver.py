@@ -189,5 +189,5 @@ def test_an_error_is_the_peers_unless_the_harness_raised_it(file, code, outcome)
 )
 def test_a_failure_is_a_finding_unless_this_project_answers_for_it(peer, excused):
     (record, *_) = APEX.declare(a_run(), peer, "CartPole-v1", {"explorers": 2, "capacity": 10})
-    record.fail("failed", "the learner waits for longer than 15 s")
+    record.fail("failed", "the learner waited for longer than 15 s")
     assert driver.is_finding_about_another(record) is excused

@@ -214,7 +214,7 @@ def test_only_successful_calls_yield_figures_of_a_failure(monkeypatch, during, a
 
 
 def test_a_learner_that_waits_too_long_has_no_figure(monkeypatch):
-    with pytest.raises(Stuck, match="waits for longer than 15 s"):
+    with pytest.raises(Stuck, match="waited for longer than 15 s"):
         figures_of_a_failure(monkeypatch, FINE, FINE, Silent("it does not answer"))
 
 
@@ -293,7 +293,7 @@ def test_our_learner_continues_after_a_failure(surroundings, failure):
 def test_a_learner_without_its_only_server_has_no_figure(surroundings):
     results = failed(surroundings, "cpprb[replay server]", KILLED)
     assert {(each["outcome"], each["reason"]) for each in results} == {
-        ("failed", "the learner waits for longer than 15 s")
+        ("failed", "the learner waited for longer than 15 s")
     }
 
 
