@@ -85,7 +85,7 @@ class _Dtype:
         # (version, byte order, subarray, names, fields, size, alignment, flags[, metadata])
         order, *compound = state[1:5]
         if order not in ("<", ">", "|", "=") or any(each is not None for each in compound):
-            raise ValueError("a dtype in a pickle must be a simple one")
+            raise ValueError("a dtype in a pickle must be of a simple type")
         unit = ""
         if self._name[0] in "mM":
             base, number = state[8][1][:2]

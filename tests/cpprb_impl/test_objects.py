@@ -166,7 +166,7 @@ def test_a_shape_that_does_not_fit_names_the_field(shape):
     assert buffer.get_stored_size() == 0
 
 
-def test_arrays_that_numpy_can_not_put_into_one_are_refused_by_name():
+def test_arrays_that_numpy_cannot_combine_are_refused_by_name():
     with pytest.raises(ValueError, match="x: could not broadcast"):
         ReplayBuffer(4, {"x": {"dtype": object}}).add(x=[np.zeros((2, 2)), np.zeros((2, 3))])
 

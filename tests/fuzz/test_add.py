@@ -52,7 +52,7 @@ def test_the_oracle_detects_a_wrong_buffer(broken):
             add_case.run(random.Random(seed), plain=broken)
 
 
-def test_bytes_of_a_fuzzer_yield_cases():
+def test_the_bytes_of_a_fuzzer_are_converted_to_cases():
     rng = random.Random(0)
     for size in [0, 1, 10, 100, 1000]:
         for _ in range(20):

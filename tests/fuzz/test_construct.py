@@ -44,7 +44,7 @@ def test_the_oracle_detects_a_wrong_buffer(broken):
             construct_case.run(random.Random(seed), kinds=(broken,))
 
 
-def test_bytes_of_a_fuzzer_yield_cases():
+def test_the_bytes_of_a_fuzzer_are_converted_to_cases():
     rng = random.Random(0)
     for size in [0, 1, 10, 100]:
         for _ in range(10):

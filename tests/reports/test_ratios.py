@@ -18,7 +18,7 @@ def record(values, calls=None, peer="cpprb[MP]"):
     return made
 
 
-def test_two_launches_yield_two_digits_and_a_remark():
+def test_a_ratio_of_two_launches_has_two_digits_and_a_remark():
     ratio = ratio_of(record([2.468, 2.568], peer="other"), record([1.0, 1.0]))
     assert (ratio.text, ratio.interval) == (f"~2.5{TIMES}", "range 2.5 to 2.6")
 

@@ -24,7 +24,7 @@ def test_a_figure_is_the_median_inside_its_interval():
 
 
 @pytest.mark.parametrize(("values", "low", "high"), [([2.0], 2.0, 2.0), ([1.0, 4.0], 1.0, 4.0)])
-def test_one_or_two_launches_yield_a_range_and_a_remark(values, low, high):
+def test_a_figure_of_one_or_two_launches_is_a_range_with_a_remark(values, low, high):
     got = figure(values)
     assert (got.low, got.high, got.is_range) == (low, high, True)
 

@@ -241,7 +241,8 @@ class ChainerReplayBuffer:
 
 
 class ChainerPrioritizedReplayBuffer(ChainerReplayBuffer):
-    """Priority (error + eps)^alpha; weights relative to the batch's largest; beta grows to 1 over `betasteps`."""
+    """Draws by priority, (error + eps)^alpha. Weights are relative to the batch's largest; beta grows to 1 over
+    `betasteps`."""
 
     def __init__(
         self,
