@@ -20,7 +20,7 @@ ENV = {"obs": {"shape": 2}, "rew": {}, "next_obs": {"shape": 2}, "done": {}}
 THREE_STEPS = {"size": 3, "gamma": 0.5, "rew": "rew", "next": "next_obs"}
 HERE = "tests/adapters/test_features.py"
 REMARKED = {"weights", "duplicates", "copies_on_add"}
-NEVER_LAST = "yes, priorities after the add only; the last slot is never drawn"
+NEVER_LAST = "yes, priorities only after the add; the last slot is never drawn"
 AN_UPDATE = "an update must follow each sample"
 KEPT_OF_BATCHES = "single rows: yes; batches: no, keeps views of the caller's arrays"
 COMPUTED_HERE = "no: probabilities only (the adapter computes them, relative to the largest in the buffer)"
@@ -129,7 +129,7 @@ SOUND = registry.adapter_class("baselines-style").contract
         ({"processes": Stated(Processes.ANY, "by gRPC", "a page")}, "processes", "any: by gRPC [a page]"),
         ({"references": References.KEPT_OF_BATCHES}, "copies_on_add", KEPT_OF_BATCHES),
         ({"references": References.COPIES, "remarks": {"copies_on_add": "deep"}}, "copies_on_add", "yes (deep)"),
-        ({"prioritized": Prioritized.BY_PRIORITY}, "prioritized", "yes, priorities after the add only"),
+        ({"prioritized": Prioritized.BY_PRIORITY}, "prioritized", "yes, priorities only after the add"),
         ({"batches_ahead": 3}, "prioritized", f"{NEVER_LAST}; updates take effect up to 3 batches late"),
         ({"prioritized_replacement": Replacement.WITHOUT}, "prioritized", f"{NEVER_LAST}; {AN_UPDATE}"),
         ({"prioritized_replacement": Replacement.WITHOUT}, "duplicates", "uniform: yes; prioritized: never"),

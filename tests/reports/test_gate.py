@@ -358,7 +358,7 @@ def test_nothing_to_judge_is_a_harness_error():
     for record in run.records:
         empty(record)
         record.fail("skipped", "not built yet")
-    with pytest.raises(HarnessError, match="nothing was measured"):
+    with pytest.raises(HarnessError, match="no benchmark that both base and head can run"):
         status_of(judge(run))
 
 

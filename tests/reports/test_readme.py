@@ -93,7 +93,7 @@ def test_records_of_one_question_are_merged_only_for_the_same_machine(tmp_path):
     assert [peer.name for peer in found.run.peers] == ["cpprb", "cpprb_impl", "baselines-style"]
     assert {record.params["step"] for record in found.run.records} == {"a", "b"}
     shown = [f"`make report RUN=results/reference/{name}.json`" for name in ("a", "b")]
-    assert found.source.endswith(f"; {shown[0]} shows the record, and {shown[1]} what was added to it.")
+    assert found.source.endswith(f"; {shown[0]} shows the record, and {shown[1]} the figures added to it.")
 
 
 def test_records_that_share_a_cell_are_not_merged(tmp_path):

@@ -96,7 +96,7 @@ def test_a_second_record_of_a_day_may_have_a_number(put):
         "no git": (lambda: measured(revision="unknown"), "revision must be a commit without changes, got unknown"),
         "other command": (lambda: measured(command="python -m suites.run"), "command must be that of make contribute"),
         "interrupted": (interrupted, "run must be complete, got an interrupted one"),
-        "folder": (lambda: quoting("OSError: /home/ada/x.py"), "name no person's folder, got /home/ada"),
+        "folder": (lambda: quoting("OSError: /home/ada/x.py"), "must not name a person's folder, got /home/ada"),
         "control": (
             lambda: control(measured(), "second", 1.5),
             "interval of the control must contain 1, got 1.364 to 1.650",
