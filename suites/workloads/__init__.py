@@ -96,7 +96,8 @@ class Workload:
             for key, column in self.columns.items():
                 value = after.pop(key, None)
                 step[key] = _own(column[row]) if value is None else value
-            if following and not np.any(step.get("done", False)):
+            done = step.get("done", False)
+            if following and not (done if isinstance(done, bool) else np.any(done)):
                 after = {key: step[next_key] for next_key, key in following.items()}
             yield Step(**step) if self.is_plain else step
 
