@@ -52,13 +52,13 @@ def git(tree: Path, *arguments: str) -> None:
     subprocess.run(["git", *author, *arguments], cwd=tree, check=True, capture_output=True)
 
 
-@pytest.fixture
-def tree(surroundings) -> Path:
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory) -> Path:
     """A repository at a good commit after one that does not build. It has our recordings and compiled modules, so that
     a gate neither records nor compiles them again."""
-    tree = surroundings.folder / "checkout"
+    tree = tmp_path_factory.mktemp("gate") / "checkout"
     for folder in ("adapters", "suites", "results", "reports"):
-        ignored = shutil.ignore_patterns("runs", "reference", "out", "*.pyc.*")  # the last is being written
+        ignored = shutil.ignore_patterns("runs", "reference", "machines", "out", "*.pyc.*")  # the last is being written
         shutil.copytree(CHECKOUT / folder, tree / folder, ignore=ignored)
     (tree / ".cache").symlink_to(CHECKOUT / ".cache")
     spec = tree / "suites" / "throughput" / "spec.py"
@@ -73,6 +73,14 @@ def tree(surroundings) -> Path:
     git(tree, "commit", "-q", "-m", "does not build")
     (tree / "pyproject.toml").write_text(PROJECT)
     git(tree, "commit", "-q", "-a", "-m", "good")
+    return tree
+
+
+@pytest.fixture
+def tree(surroundings, repository) -> Path:
+    """A copy of the repository."""
+    tree = surroundings.folder / "checkout"
+    subprocess.run(["cp", "-a", repository, tree], check=True)
     return tree
 
 

@@ -16,9 +16,9 @@ from suites.gate.builds import Side
 from suites.gate.measure import Gate
 from suites.runner.driver import Interrupt
 from tests.suites.conftest import CHECKOUT
-from tests.suites.test_gate import QUICK_PIP, SAMPLE, git, tree
+from tests.suites.test_gate import QUICK_PIP, SAMPLE, git, repository, tree
 
-__all__ = ["tree"]  # a fixture
+__all__ = ["repository", "tree"]  # fixtures
 
 RING = """\
 import collections, random, time
