@@ -17,12 +17,14 @@ PLAIN = ROW + 8  # the test's peer keeps a double beside each row
 
 #: As many rounds for finding leaks however fast this machine is: the caching peer settles in the third part of five.
 FORTY_ROUNDS = "import sys; from suites.memory import measure; measure.FEWEST_ROUNDS = 40; sys.exit(measure.main())"
+#: The same without looking for leaks, which takes as long as all the rest.
+NO_LEAKS = "import sys; from suites.memory import measure; measure.LEAKS = {}; sys.exit(measure.main())"
 
 
-def figures(surroundings, peer: str, *options: str, workload: str = "CartPole-v1"):
+def figures(surroundings, peer: str, *options: str, workload: str = "CartPole-v1", program: str = NO_LEAKS):
     """By benchmark."""
     arguments = ("--workload", workload, "--peer", peer, "--leak-seconds=0", *options)
-    done = surroundings.run("-c", FORTY_ROUNDS, *arguments)
+    done = surroundings.run("-c", program, *arguments)
     return done.returncode, {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
 
 
@@ -47,7 +49,7 @@ def test_memory_of_another_process_counts(surroundings):
     ],
 )
 def test_a_buffer_without_a_figure_has_a_reason(peer, options, outcome, reason, surroundings):
-    status, found = figures(surroundings, peer, *options)
+    status, found = figures(surroundings, peer, *options, program=FORTY_ROUNDS)
     for result in found.values():
         assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
     assert status == (outcome != "skipped")
@@ -69,7 +71,7 @@ def test_memory_of_rows_and_of_copies_beside_them_is_measured_at_each_level_of_f
 
 
 def test_a_leak_is_found_with_its_bytes_per_round(surroundings):
-    status, found = figures(surroundings, "leaks", "--capacity=4096")
+    status, found = figures(surroundings, "leaks", "--capacity=4096", program=FORTY_ROUNDS)
     assert status == 1 and found["leak"]["outcome"] == "wrong" and found["plain"]["outcome"] == "ok"
     bytes_a_round = int(re.match(r"leaks ([\d,]+) B per round", found["leak"]["reason"])[1].replace(",", ""))
     assert bytes_a_round == pytest.approx(10_000, rel=0.1)
@@ -78,7 +80,7 @@ def test_a_leak_is_found_with_its_bytes_per_round(surroundings):
 @pytest.mark.parametrize("peer", ["plain", "caches"])
 def test_growth_that_ends_is_not_a_leak(peer, surroundings):
     """The one that caches takes as much per round as the one that leaks, but for a few rounds only."""
-    _, found = figures(surroundings, peer, "--capacity=4096")
+    _, found = figures(surroundings, peer, "--capacity=4096", program=FORTY_ROUNDS)
     assert found["leak"]["outcome"] == "ok" and found["leak"]["value"] < 65_536
 
 
