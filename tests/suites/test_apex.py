@@ -25,7 +25,7 @@ IMPATIENT = (
 
 
 def apex(surroundings, peer: str, *options: str):
-    done = surroundings.run("-c", IMPATIENT, "--peer", peer, "--seconds=0.4", *options)
+    done = surroundings.fork("-c", IMPATIENT, "--peer", peer, "--seconds=0.4", *options)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -121,7 +121,7 @@ ONE_GROUP = (
 
 def test_a_run_keeps_the_samples_of_a_torn_buffer(surroundings):
     out = surroundings.folder / "run.json"
-    surroundings.run("-c", ONE_GROUP, "--profile=tiny", "--suites=apex", "--peers=torn", f"--out={out}")
+    surroundings.fork("-c", ONE_GROUP, "--profile=tiny", "--suites=apex", "--peers=torn", f"--out={out}")
     records = load(out).records
     assert CHECKED in {record.benchmark for record in records}
     for record in records:

@@ -141,7 +141,7 @@ def test_a_right_distribution_fits_and_a_row_never_drawn_does_not(shares):
 
 
 def launched(surroundings, peer, *options):
-    done = surroundings.run("-m", "suites.conformance", f"--peer={peer}", "--patience=1.5", *options)
+    done = surroundings.fork("-m", "suites.conformance", f"--peer={peer}", "--patience=1.5", *options)
     found = {each["benchmark"]: each for each in map(json.loads, done.stdout.splitlines())}
     assert set(found) == set(BENCHMARKS), done.stderr
     assert surroundings.leftovers() == []
@@ -157,7 +157,7 @@ def launched(surroundings, peer, *options):
     ],
 )
 def test_a_hanging_call_is_reported_and_the_next_checks_run(peer, check, word, surroundings):
-    status, found = launched(surroundings, peer)
+    status, found = launched(surroundings, peer, "--draws=1000")
     assert status == 1
     assert found[check]["outcome"] == "wrong" and found[check]["seen"].startswith(f"{word}: ")
     assert found["infinite_priority"]["seen"].startswith("refused: ")
@@ -174,7 +174,7 @@ def test_our_buffer_passes(peer, surroundings):
 def test_findings_about_other_peers_are_recorded_and_not_a_failure(surroundings):
     out = surroundings.folder / "run.json"
     arguments = ("--profile=tiny", "--suites=conformance", "--peers=baselines-style,unavailable", f"--out={out}")
-    done = surroundings.run("-m", "suites.run", *arguments)
+    done = surroundings.fork("-m", "suites.run", *arguments)
     assert done.returncode == 0, done.stderr
     run = load(out)
     assert run.declared == 2 * len(BENCHMARKS) and not run.missing()

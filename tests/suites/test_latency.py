@@ -13,7 +13,7 @@ from suites.latency.spec import BENCHMARKS
 
 
 def latency(surroundings, peer: str, *options: str):
-    done = surroundings.run("-m", "suites.latency", "--peer", peer, "--capacity=500", *options)
+    done = surroundings.fork("-m", "suites.latency", "--peer", peer, "--capacity=500", *options)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, {each["benchmark"]: each for each in map(json.loads, done.stdout.splitlines())}
 
@@ -113,7 +113,7 @@ def test_at_least_two_calls_lie_beyond_a_percentile(percent, fewest):
 
 def test_a_run_declares_and_measures_the_suite_like_the_others(surroundings):
     out = surroundings.folder / "run.json"
-    done = surroundings.run("-m", "suites.run", "--profile=tiny", "--suites=latency", "--peers=plain", f"--out={out}")
+    done = surroundings.fork("-m", "suites.run", "--profile=tiny", "--suites=latency", "--peers=plain", f"--out={out}")
     run = load(out)
     assert done.returncode == 0, done.stderr
     assert [record.benchmark for record in run.records] == list(BENCHMARKS)

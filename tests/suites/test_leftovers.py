@@ -47,6 +47,17 @@ def test_leftovers_of_a_successful_launch_are_reported_and_removed(what):
     assert not [path for path in set(SHARED_MEMORY.iterdir()) - before if "psm_left" in path.name]
 
 
+@pytest.mark.parametrize("how", ["a helper", "a helper in a session of its own", "a fork"])
+def test_leftovers_of_a_forked_launch_are_found(how, surroundings):
+    """Forks have their server's environment, so that no mark in it can find them."""
+    code = "os.fork() or (os.setsid(), os.closerange(0, 3), time.sleep(600))" if how == "a fork" else LEAVE[how][0]
+    quiet = code.replace("sleep]", "sleep], stdout=subprocess.DEVNULL")
+    assert surroundings.fork("-c", f"import os, subprocess, sys, time; sleep = {SLEEP!r}; {quiet}").returncode == 0
+    assert len(set(surroundings.leftovers())) == 1
+    assert surroundings.fork("-c", "print(1)").stdout == "1\n"
+    assert surroundings.leftovers() == []
+
+
 HOLD = """
 import multiprocessing, os, sys, time
 lock = multiprocessing.get_context("spawn").Lock()

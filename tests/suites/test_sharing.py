@@ -30,7 +30,7 @@ def sharing(surroundings, peer: str, *jobs: SharingJob, seconds=0.2, patience=2.
     """(exit status, results)."""
     program = WITH_PATIENCE.format(patience=patience, fill=fill)
     options = [f"--seconds={seconds}", f"--most-seconds={seconds}", *(f"--job={encoded(job)}" for job in jobs)]
-    done = surroundings.run("-c", program, "--peer", peer, *options)
+    done = surroundings.fork("-c", program, "--peer", peer, *options)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -139,7 +139,7 @@ def test_a_starved_explorer_is_a_failure_and_the_other_figures_are_kept(surround
 
 def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
     slow = "import sys; from suites.sharing import measure; measure.FILL_SECONDS = 0.0; sys.exit(measure.main())"
-    done = surroundings.run("-c", slow, "--peer=plain", f"--job={encoded(FLEET)}")
+    done = surroundings.fork("-c", slow, "--peer=plain", f"--job={encoded(FLEET)}")
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and {result["outcome"] for result in results} == {"skipped"}
     assert "too slow for 2,000 rows" in results[0]["reason"]

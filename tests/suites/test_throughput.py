@@ -26,7 +26,7 @@ STEPS = ("learner_step", "learner_step_uniform")
 
 def test_benchmark_json_holds_the_figure_and_its_unit(surroundings):
     file = surroundings.folder / "x.json"
-    done = surroundings.run(*BY_HAND, "--peer=plain", "--workload=Pendulum-v1", f"--benchmark-json={file}")
+    done = surroundings.fork(*BY_HAND, "--peer=plain", "--workload=Pendulum-v1", f"--benchmark-json={file}")
     assert done.returncode == 0, done.stdout
     benchmarks = json.loads(file.read_text())["benchmarks"]
     assert len(benchmarks) == 20  # frames are another workload's
@@ -36,20 +36,20 @@ def test_benchmark_json_holds_the_figure_and_its_unit(surroundings):
 
 def test_benchmark_disable_still_checks_the_answers(surroundings):
     options = ("--workload=CartPole-v1", "--capacity=500", "--benchmark-disable")
-    assert surroundings.run(*BY_HAND, "--peer=plain", *options).returncode == 0
-    done = surroundings.run(*BY_HAND, "--peer=mixes-rows", *options)
+    assert surroundings.fork(*BY_HAND, "--peer=plain", *options).returncode == 0
+    done = surroundings.fork(*BY_HAND, "--peer=mixes-rows", *options)
     assert done.returncode == 1 and "20 failed" in done.stdout
 
 
 @pytest.mark.parametrize(("option", "known"), [("--peer=nobody", "plain"), ("--workload=Pong", "CartPole-v1")])
 def test_the_error_for_an_unknown_name_lists_the_known_ones(option, known, surroundings):
-    done = surroundings.run(*BY_HAND, option)
+    done = surroundings.fork(*BY_HAND, option)
     assert done.returncode == 4
     assert "unknown" in done.stderr and known in done.stderr
 
 
 def test_a_package_from_elsewhere_is_refused(surroundings):
-    done = surroundings.run("-m", "suites.throughput", "--peer=plain", f"--package-at=numpy={surroundings.folder}")
+    done = surroundings.fork("-m", "suites.throughput", "--peer=plain", f"--package-at=numpy={surroundings.folder}")
     assert done.returncode == 2 and "numpy would be imported from" in done.stderr
 
 
@@ -69,7 +69,7 @@ def test_a_task_that_cannot_be_read_is_refused_by_name(text, said):
 
 
 def test_a_task_that_cannot_be_read_is_a_usage_error(surroundings):
-    done = surroundings.run(*BY_HAND, "--task=add:batch")
+    done = surroundings.fork(*BY_HAND, "--task=add:batch")
     assert done.returncode == 4 and "task must be BENCHMARK:NAME=NUMBER" in done.stderr
 
 
@@ -80,7 +80,7 @@ def on_cartpole(*texts: str) -> list[ThroughputJob]:
 def measured(surroundings, peer: str, *jobs: str, seconds: float = 0.01):
     """The exit status of a launch, and its results."""
     options = [f"--job={encoded(job)}" for job in on_cartpole(*jobs)]
-    done = surroundings.run("-m", "suites.throughput", f"--peer={peer}", f"--seconds={seconds}", *options)
+    done = surroundings.fork("-m", "suites.throughput", f"--peer={peer}", f"--seconds={seconds}", *options)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
