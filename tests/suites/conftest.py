@@ -27,6 +27,18 @@ SHIM = Path(__file__).resolve().parent / "shim"
 FAULTY = " ".join(re.findall(r'^    name = "(.+)"$', (SHIM / "faulty_peers.py").read_text(), re.MULTILINE))
 
 
+def brief_run(blocks: int) -> tuple[str, str]:
+    """Return the first arguments of Python for a bench run whose profile "tiny" has so many blocks, and spends hardly
+    more time on timing and on looking for leaks than one call takes."""
+    return "-c", (
+        "import sys; from dataclasses import replace; from suites import run;"
+        "from suites.memory.spec import PROFILES as memory; from suites.throughput.spec import PROFILES as throughput;"
+        "memory['tiny'] = replace(memory['tiny'], leak_seconds=0);"
+        f"throughput['tiny'] = replace(throughput['tiny'], seconds=0.002, blocks={blocks});"
+        "sys.exit(run.main(sys.argv[1:]))"
+    )
+
+
 @cache
 def fork_server() -> ForkServer:
     """The server of this process. It knows the faulty peers."""

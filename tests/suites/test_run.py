@@ -17,9 +17,11 @@ from suites.runner.needs import SuiteLaunches
 from suites.runner.plan import fixed
 from suites.runner.profiles import PROFILES
 from suites.throughput.tasks import USUAL, ThroughputJob
+from tests.suites.conftest import Surroundings, brief_run
 
 TINY_CELLS = 13  # of a peer on CartPole
-TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
+OPTIONS = ("--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
+TINY = ("-m", "suites.run", *OPTIONS)
 
 
 MEMORY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "memory")
@@ -28,12 +30,14 @@ MEMORY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1",
 @pytest.fixture(scope="module")
 def faulty_run(tmp_path_factory):
     """One run over a sound peer and some bad ones."""
-    from tests.suites.conftest import Surroundings
-
     surroundings = Surroundings(tmp_path_factory.mktemp("odd"), "odd-run")
     out = surroundings.folder / "run.json"
-    done = surroundings.run(
-        *TINY, "--peers", "dies-on-update,plain,mixes-rows,ignores-priorities,unavailable", f"--out={out}"
+    done = surroundings.fork(
+        *brief_run(blocks=2),
+        *OPTIONS,
+        "--peers",
+        "dies-on-update,plain,mixes-rows,ignores-priorities,unavailable",
+        f"--out={out}",
     )
     return done, load(out)
 
@@ -105,7 +109,8 @@ def test_findings_about_other_peers_are_listed_and_not_a_failure(faulty_run):
 
 
 def test_a_run_with_only_skipped_cells_does_not_fail(surroundings):
-    done = surroundings.run(*TINY, "--peers", "unavailable,plain", f"--out={surroundings.folder / 'run.json'}")
+    out = surroundings.folder / "run.json"
+    done = surroundings.fork(*brief_run(blocks=1), *OPTIONS, "--peers", "unavailable,plain", f"--out={out}")
     assert done.returncode == 0, done.stderr
 
 
@@ -134,7 +139,7 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
         "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=4);"
         "sys.exit(run.main(sys.argv[1:]))"
     )
-    done = surroundings.run("-c", limited, *TINY[2:], "--peers", "hangs,plain", f"--out={out}")
+    done = surroundings.run("-c", limited, *OPTIONS, "--peers", "hangs,plain", f"--out={out}")
     run = load(out)
     assert done.returncode == 0, done.stderr
     assert all("timed out after 4 s" in record.reason for record in records(run, "hangs"))
@@ -219,7 +224,7 @@ def test_a_run_keeps_to_its_time_budget(surroundings):
         "run.Budgeted = partial(plan.Budgeted, share=1.0); sys.exit(run.main(sys.argv[1:]))"
     )
     begin = time.monotonic()
-    done = surroundings.run("-c", whole, *TINY[2:], "--minutes=1", "--peers=plain,mixes-rows", f"--out={out}")
+    done = surroundings.run("-c", whole, *OPTIONS, "--minutes=1", "--peers=plain,mixes-rows", f"--out={out}")
     assert done.returncode == 0, done.stderr
     run = load(out)
     assert time.monotonic() - begin < 60 and run.minutes == 1
@@ -237,14 +242,14 @@ def test_a_run_keeps_to_its_time_budget(surroundings):
     ],
 )
 def test_bad_options_are_named_without_those_that_were_not_given(option, said, capsys):
-    errors = refused(capsys, *TINY[2:], "--peers=cpprb", option)
+    errors = refused(capsys, *OPTIONS, "--peers=cpprb", option)
     assert said in errors and "usage" not in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, surroundings):
     out = surroundings.folder / "run.json"
-    process = surroundings.start(*TINY, "--peers", "plain,hangs", f"--out={out}")
+    process = surroundings.start(*brief_run(blocks=1), *OPTIONS, "--peers", "plain,hangs", f"--out={out}")
     while not surroundings.flag.exists() and process.poll() is None:  # until it hangs
         time.sleep(0.05)
     process.send_signal(number)
@@ -272,8 +277,8 @@ def test_the_error_for_an_unknown_name_lists_the_known_ones(option, known, capsy
 
 def test_the_memory_suite_is_declared_and_measured_like_the_others(surroundings):
     out = surroundings.folder / "run.json"
-    arguments = ("-m", "suites.run", "--profile=tiny", "--suites=memory", "--workloads=CartPole-v1")
-    done = surroundings.run(*arguments, "--peers=plain,mixes-rows,unavailable", f"--out={out}")
+    arguments = ("--profile=tiny", "--suites=memory", "--workloads=CartPole-v1")
+    done = surroundings.fork(*brief_run(blocks=1), *arguments, "--peers=plain,mixes-rows,unavailable", f"--out={out}")
     run = load(out)
     assert done.returncode == 0 and run.declared == 3 * 7 and [each.name for each in run.workloads] == ["CartPole-v1"]
     assert {record.unit for record in run.records} == {"B/transition", "B/round"}
@@ -298,7 +303,7 @@ def test_a_leak_of_another_peer_is_a_finding_and_not_a_failure(surroundings):
 
 
 def test_names_without_a_cell_in_common_are_refused(surroundings):
-    done = surroundings.run("-m", "suites.run", "--suites=apex", "--workloads=Pendulum-v1")
+    done = surroundings.fork("-m", "suites.run", "--suites=apex", "--workloads=Pendulum-v1")
     assert done.returncode == 2 and "nothing to measure" in done.stderr
 
 
@@ -352,7 +357,7 @@ def test_a_peer_too_slow_to_be_filled_is_skipped_with_the_reason(surroundings):
         "spec.PROFILES['tiny'] = replace(tiny, by_workload={'CartPole-v1': unfilled});"
         "sys.exit(run.main(sys.argv[1:]))"
     )
-    done = surroundings.run("-c", impatient, *TINY[2:], "--peers", "plain", f"--out={out}")
+    done = surroundings.fork("-c", impatient, *OPTIONS, "--peers", "plain", f"--out={out}")
     assert done.returncode == 1 and "nothing was measured" not in done.stdout
     reasons = {record.reason for record in load(out).records}
     assert reasons == {f"too slow for {rows} rows: not full after 0 s" for rows in ("2,000", "4,000")}
