@@ -20,13 +20,15 @@ from suites.throughput.tasks import SizedBenchmark, ThroughputJob, tasks
 from tests.suites.conftest import needs_atari
 from tests.suites.test_driver import a_run
 
-BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput", "--seconds=0.01")
+BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput", "--seconds=0.01", "--tb=native")
 STEPS = ("learner_step", "learner_step_uniform")
 
 
 def test_benchmark_json_holds_the_figure_and_its_unit(surroundings):
     file = surroundings.folder / "x.json"
-    done = surroundings.fork(*BY_HAND, "--peer=plain", "--workload=Pendulum-v1", f"--benchmark-json={file}")
+    done = surroundings.fork(
+        *BY_HAND, "--peer=plain", "--workload=Pendulum-v1", "--capacity=500", f"--benchmark-json={file}"
+    )
     assert done.returncode == 0, done.stdout
     benchmarks = json.loads(file.read_text())["benchmarks"]
     assert len(benchmarks) == 20  # frames are another workload's
