@@ -94,10 +94,13 @@ def test_missing_and_duplicated_rows_are_counted(stored, lost, twice):
     assert learner.torn == learner.unwritten == learner.stale == 0
 
 
-def launch(surroundings, peer, *options):
-    done = surroundings.run(
-        "-m", "suites.integrity", f"--peer={peer}", "--seconds=0.4", "--patience=3", *options, timeout=300
-    )
+#: `python -m suites.integrity` with this time for each fresh buffer to race on.
+OPENING = "import sys; from suites.integrity import measure; measure.OPENING_SECONDS = {}; sys.exit(measure.main())"
+
+
+def launch(surroundings, peer, *options, opening=0.1):
+    arguments = (f"--peer={peer}", "--seconds=0.4", "--patience=3", *options)
+    done = surroundings.fork("-c", OPENING.format(opening), *arguments, timeout=300)
     results = {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
     assert list(results) == list(BENCHMARKS), done.stderr
     assert surroundings.leftovers() == []
@@ -105,16 +108,16 @@ def launch(surroundings, peer, *options):
 
 
 @pytest.mark.parametrize(
-    ("peer", "wrong", "seconds"),
+    ("peer", "wrong", "seconds", "opening"),
     [
-        ("torn", {"torn", "stale"}, 0.4),
-        ("counts-before-writing", {"unwritten"}, 0.1),  # while each of several buffers is new
-        ("loses-rows", {"lost"}, 0.1),  # in each round
-        ("duplicates-rows", {"lost", "duplicated"}, 0.1),
+        ("torn", {"torn", "stale"}, 0.4, 0.01),
+        ("counts-before-writing", {"unwritten"}, 0.1, 0.1),  # while each of several buffers is new
+        ("loses-rows", {"lost"}, 0.1, 0.01),  # in each round
+        ("duplicates-rows", {"lost", "duplicated"}, 0.1, 0.01),
     ],
 )
-def test_a_broken_buffer_is_detected(peer, wrong, seconds, surroundings):
-    status, results = launch(surroundings, peer, "--seed=7", f"--seconds={seconds}")
+def test_a_broken_buffer_is_detected(peer, wrong, seconds, opening, surroundings):
+    status, results = launch(surroundings, peer, "--seed=7", f"--seconds={seconds}", opening=opening)
     assert status == 1
     for name in wrong:
         result = results[name]
@@ -139,7 +142,7 @@ with giving_up(60):
 
 
 def test_a_learner_that_waits_for_a_dead_process_is_detected(surroundings):
-    done = surroundings.run("-c", KILLS)
+    done = surroundings.fork("-c", KILLS)
     # An explorer that is killed while it holds the buffer's lock blocks the others as well.
     found = r"after kill 1, the learner( and \d of 2 explorers)? did not continue within 2 s\n"
     assert re.fullmatch(found, done.stdout), done.stderr
@@ -148,7 +151,7 @@ def test_a_learner_that_waits_for_a_dead_process_is_detected(surroundings):
 
 def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
     """The other half of the control: a sound buffer passes."""
-    _, results = launch(surroundings, "plain")
+    _, results = launch(surroundings, "plain", "--seconds=0.2", opening=0.03)
     for name in ("torn", "unwritten", "starvation", "lost", "duplicated"):
         assert results[name]["outcome"] == "ok", results[name]
 
@@ -158,7 +161,7 @@ import sys
 from adapters import registry
 from adapters.base import Unavailable
 from suites.integrity import measure as integrity
-setting = integrity.IntegritySettings(seconds=1)
+setting = integrity.IntegritySettings(seconds=0.2)
 adapter = registry.adapter_class(sys.argv[1]).make(setting.spec)
 with integrity.giving_up(60):
     found = integrity.race(adapter, setting)
@@ -173,7 +176,7 @@ def test_a_fault_within_one_process_is_not_attributed_to_sharing(peer, surroundi
         registry.adapter_class(peer).version()
     except Unavailable as error:
         pytest.skip(str(error))
-    done = surroundings.run("-c", RACE, peer)
+    done = surroundings.fork("-c", RACE, peer)
     assert done.stdout == "[None, None, None]\n", done.stderr
     assert surroundings.leftovers() == []
 
@@ -197,9 +200,14 @@ def test_buffers_in_a_server_are_reached_from_many_processes(peer, stale, surrou
 
 def run(surroundings, *peers):
     out = surroundings.folder / "run.json"
+    brief = (
+        "import sys; from dataclasses import replace; from suites import run;"
+        "from suites.integrity.spec import PROFILES;"
+        "PROFILES['tiny'] = replace(PROFILES['tiny'], seconds=0.1); sys.exit(run.main(sys.argv[1:]))"
+    )
     arguments = ("--profile=tiny", "--suites=integrity", f"--peers={','.join(peers)}", f"--out={out}")
     more = {"FAULTY_PEERS": surroundings.variables["FAULTY_PEERS"] + " cpprb_impl[odd]=loses-rows"}
-    return surroundings.run("-m", "suites.run", *arguments, more=more), load(out)
+    return surroundings.run("-c", brief, *arguments, more=more), load(out)
 
 
 def test_findings_about_other_peers_are_reported_and_not_a_failure_of_the_run(surroundings):
