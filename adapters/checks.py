@@ -65,9 +65,9 @@ class AddedRows:
 
     def __init__(self, columns: Columns, fields: Mapping[str, Field]) -> None:
         self.fields = fields
-        digests = self._digests(columns, len(next(iter(columns.values()))))
-        self._row = {row: number for number, row in reversed(list(enumerate(zip(*digests.values(), strict=True))))}
-        self._known = {name: set(column) for name, column in digests.items()}
+        self._added = self._digests(columns, len(next(iter(columns.values()))))
+        rows = list(zip(*self._added.values(), strict=True))
+        self._row = dict(zip(reversed(rows), range(len(rows) - 1, -1, -1), strict=True))
 
     def check(self, batch: Columns, rows: int | None = None) -> Array:
         """Return, for each row of `batch`, the number of the first added row that equals it.
@@ -93,7 +93,7 @@ class AddedRows:
 
     def _explain(self, position: int, row: dict[str, bytes]) -> str:
         for name, digest in row.items():
-            if digest not in self._known[name]:
+            if digest not in self._added[name]:
                 return f"{name}: row {position} of the batch has a value that was never added"
         names = ", ".join(self.fields)
         return f"{names}: row {position} of the batch mixes values of different added rows"
@@ -108,8 +108,9 @@ def _field_digests(name: str, column: Array, field: Field, rows: int) -> list[by
         raise WrongAnswer(f"{name}: dtype {column.dtype}, expected {dtype}")
     # A library that keeps Python's float64 is as correct as one that stores float32: compare what the learner reads.
     cells = np.ascontiguousarray(column.astype(dtype, copy=False)).reshape(rows, -1).view(np.uint8)
-    if cells.shape[1] <= 64:
-        return [cell.tobytes() for cell in cells]
+    if (size := cells.shape[1]) <= 64:
+        whole = cells.tobytes()
+        return [whole[at : at + size] for at in range(0, len(whole), size)]
     return [hashlib.blake2b(cell, digest_size=16).digest() for cell in cells]
 
 
