@@ -19,7 +19,7 @@ def latency(surroundings, peer: str, *options: str):
 
 
 def test_a_sound_buffer_gets_every_percentile(surroundings):
-    status, results = latency(surroundings, "plain", "--seconds=2")
+    status, results = latency(surroundings, "plain", "--seconds=0.5")
     assert status == 0 and list(results) == list(BENCHMARKS)
     for call in ("add", "sample", "update"):
         p50, p99, p999 = (results[f"{call}_{name}"] for name in ("p50", "p99", "p999"))
@@ -51,7 +51,7 @@ class OnAClock:
 
 def run_on_a_clock(monkeypatch, buffer, seconds, enough):
     monkeypatch.setattr(suite, "time", buffer)
-    return suite.Loop(buffer, workloads.load("CartPole-v1"), True).run(seconds, enough)
+    return suite.Loop(buffer, workloads.load("CartPole-v1", 300), True).run(seconds, enough)
 
 
 def test_calls_are_timed_individually_and_a_rare_slow_one_exceeds_the_median(monkeypatch):
@@ -74,7 +74,7 @@ def test_too_few_calls_are_skipped_with_their_number(surroundings):
 
 
 def test_a_peer_without_priorities_has_no_update(surroundings):
-    status, results = latency(surroundings, "no-priorities", "--seconds=0.5")
+    status, results = latency(surroundings, "no-priorities", "--seconds=0.1")
     assert status == 0 and results["sample_p50"]["outcome"] == "ok"
     assert {results[f"update_{name}"]["outcome"] for name in ("p50", "p99", "p999")} == {"skipped"}
     assert "has no priorities" in results["update_p50"]["reason"]

@@ -62,7 +62,7 @@ class Counting:
 def test_rows_are_counted_not_calls():
     shared = SimpleNamespace(stop=SimpleNamespace(value=False), added=[SimpleNamespace(value=0)], start=lambda: None)
     adapter = Counting(shared, calls=70)
-    fleet.explore(fleet.ExplorerRows(adapter, BATCHES, workloads.load("CartPole-v1")), 0, shared)
+    fleet.explore(fleet.ExplorerRows(adapter, BATCHES, workloads.load("CartPole-v1", 300)), 0, shared)
     assert shared.added[0].value == adapter.rows >= 7_000
 
 
@@ -97,7 +97,7 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
 
     monkeypatch.setattr(fleet, "exploring", exploring)
     monkeypatch.setattr(fleet, "STARVED_SECONDS", 4.0)
-    window, recording = fleet.Window(0.25, 0.95), workloads.load("CartPole-v1")
+    window, recording = fleet.Window(0.25, 0.95), workloads.load("CartPole-v1", 300)
     adapter = SimpleNamespace(start_method="fork", serve=None, sample=min)
     figures = fleet_figures(adapter, FLEET, recording, window)
     assert figures["samples"] == (pytest.approx(rate), parts * round(rate * fleet.PART_SECONDS))
