@@ -1,11 +1,13 @@
 """For all tests."""
 
 import faulthandler
+import functools
 import os
+from typing import Any
 
 import pytest
 
-from tests import order
+from tests import order, time_limits
 
 # Ray's workers have almost the lowest priority there is. On a machine that is busy with other things they get no turn.
 os.environ.setdefault("RAY_worker_niceness", "0")
@@ -19,6 +21,9 @@ if os.environ.pop("PYTEST_XDIST_WORKER", None):
 
     # A worker's terminal is /dev/null: a test that took too long would end the worker without a word.
     pytest_timeout.dump_stacks = lambda _terminal: faulthandler.dump_traceback()
+
+
+watch = time_limits.Watch()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +40,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         recorded = order.Units()
         items.sort(key=lambda item: recorded.rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-timeout
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
+    if settings.method != "thread":
+        return None
+    import pytest_timeout
+
+    watch.start(settings.timeout, functools.partial(pytest_timeout.timeout_timer, item, settings))
+    item.cancel_timeout = watch.cancel  # pytest-timeout calls it
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import queue
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from suites import targets
+from tests import time_limits
 
 ROOT = Path(__file__).resolve().parents[1]
 HANGING = {
@@ -39,6 +42,7 @@ HANGING = {
 def run(tmp_path: Path, code: str, *options: str) -> subprocess.CompletedProcess:
     lines = code.splitlines()[1:]
     (tmp_path / "test_hanging.py").write_text("\n".join(line[8:] for line in lines), encoding="utf-8")
+    (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
     command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, *options, tmp_path]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
 
@@ -50,8 +54,29 @@ def test_the_time_limit_of_a_test_needs_no_signal(tmp_path, fault):
     assert done.returncode == 1 and "Timeout" in said and "test_that_hangs" in said
 
 
+def test_a_new_limit_replaces_the_one_before():
+    """One thread waits for the ends of all tests."""
+    watch, expired = time_limits.Watch(), queue.Queue()
+    for limit in (60, 0.01):
+        watch.start(limit, functools.partial(expired.put, limit))
+    assert expired.get(timeout=30) == 0.01
+    for limit in (0.1, 60):
+        watch.start(limit, functools.partial(expired.put, limit))
+    with pytest.raises(queue.Empty):
+        expired.get(timeout=0.3)
+
+
+def test_a_lifted_limit_ends_no_test():
+    watch, expired = time_limits.Watch(), queue.Queue()
+    watch.start(0.1, functools.partial(expired.put, "too long"))
+    watch.cancel()
+    with pytest.raises(queue.Empty):
+        expired.get(timeout=0.3)
+    watch.start(0.01, functools.partial(expired.put, "next"))
+    assert expired.get(timeout=30) == "next"
+
+
 def test_a_worker_names_the_test_that_took_too_long(tmp_path):
-    (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
     done = run(tmp_path, HANGING["takes over the signal"], "--timeout=1", "--numprocesses=1", "--max-worker-restart=0")
     assert done.returncode == 1 and "in test_that_hangs" in done.stderr
 
