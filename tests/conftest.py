@@ -3,17 +3,20 @@
 import faulthandler
 import functools
 import os
+import sys
 from typing import Any
 
 import pytest
 
 from tests import order, time_limits
 
+# Users have not set it. Without bytecode, pytest rewrites all tests in each worker, and each process that a test starts
+# compiles our modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Ray's workers have almost the lowest priority there is. On a machine that is busy with other things they get no turn.
 os.environ.setdefault("RAY_worker_niceness", "0")
-
-# Users have not set it. Without bytecode, each process that a test starts compiles our modules.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # In a worker of pytest-xdist, pytest-benchmark switches timing off, and so it would in the launches of the tests.
 if os.environ.pop("PYTEST_XDIST_WORKER", None):
