@@ -44,26 +44,34 @@ def browser() -> Iterator[object]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser) -> object:
+    """One tab for all tests: a new one is a new process, which takes longer than to load the page."""
+    return browser.new_page()
+
+
 @pytest.fixture
-def visit(browser, file) -> Iterator[object]:
+def visit(tab, file) -> Iterator[object]:
     """Open the page with what its address chooses. Fails at an error in the console, or if anything else is loaded."""
-    troubles, contexts = [], []
+    troubles = []
+    events = {
+        "console": lambda message: troubles.append(message.text) if message.type == "error" else None,
+        "pageerror": lambda error: troubles.append(str(error)),
+        "request": lambda request: troubles.append(request.url) if not request.url.startswith("file:") else None,
+    }
+    for event, listener in events.items():
+        tab.on(event, listener)
 
     def visit(choice: str = "", width: int = 1280, height: int = 800):
-        contexts.append(browser.new_context(viewport={"width": width, "height": height}))
-        page = contexts[-1].new_page()
-        page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on(
-            "request", lambda request: troubles.append(request.url) if not request.url.startswith("file:") else None
-        )
-        page.goto(f"{file.as_uri()}#{choice}")
-        page.wait_for_selector("body[data-ready]")
-        return page
+        tab.goto("about:blank")  # another fragment alone would not load the page again
+        tab.set_viewport_size({"width": width, "height": height})
+        tab.goto(f"{file.as_uri()}#{choice}")
+        tab.wait_for_selector("body[data-ready]")
+        return tab
 
     yield visit
-    for context in contexts:
-        context.close()
+    for event, listener in events.items():
+        tab.remove_listener(event, listener)
     assert not troubles
 
 
@@ -338,16 +346,21 @@ def test_a_withdrawn_cell_shows_its_reason_and_no_samples():
     assert statuses["invalidated"][5] == [] and data["texts"][statuses["invalidated"][3]]
 
 
+@pytest.fixture(scope="module")
+def report_file(tmp_path_factory) -> Path:
+    path, _ = build(load(REFERENCE / f"{QUICK}.json"), tmp_path_factory.mktemp("report"))
+    return path
+
+
 @pytest.fixture
-def report(browser, tmp_path) -> Iterator[object]:
+def report(browser, report_file) -> Iterator[object]:
     """Open the report of a run at a place of its page. Fails at an error in the console."""
-    path, _ = build(load(REFERENCE / f"{QUICK}.json"), tmp_path)
     troubles, page = [], browser.new_page(viewport={"width": 1280, "height": 800})
     page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))
 
     def visit(place: str = ""):
-        page.goto(f"{path.as_uri()}{place}")
+        page.goto(f"{report_file.as_uri()}{place}")
         page.wait_for_selector("body[data-ready]")
         return page
 
