@@ -190,7 +190,8 @@ def agreement(ratios: pd.DataFrame, first: str, second: str) -> Agreement:
     Ratios based on fewer launches than `FEWEST_FOR_INTERVAL` have no interval, nor do lower bounds.
     """
     has_interval = (ratios["launches"] >= FEWEST_FOR_INTERVAL) & ~ratios["is_bound"]
-    known = ratios[has_interval & (ratios["peer"] != ratios["reference"])]
+    used = ["run", *JOB[1:], "peer", "value", "low", "high"]
+    known = ratios.loc[has_interval & (ratios["peer"] != ratios["reference"]), used]
     one, other = (known[known["run"] == run] for run in (first, second))
     pairs = one.merge(other, on=[*JOB[1:], "peer"], suffixes=("", "_again"))
     wide = for_another_run(pairs)

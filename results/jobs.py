@@ -59,11 +59,17 @@ def jobs_of(run: Run) -> list[Job]:
         )
         job.cells[record.peer] = record
 
+    near: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs.values():
+        near.setdefault((job.suite, job.workload), []).append(job)
+    usual_of = {place: _usual_parameters(there) for place, there in near.items()}
+
     order_of_peers = {peer.name: number for number, peer in enumerate(run.peers)}
     for job in jobs.values():
         job.cells = dict(sorted(job.cells.items(), key=lambda item: order_of_peers[item[0]]))
         template = suite_of(job.suite).labels.get(job.benchmark, job.benchmark)
-        job.label = _label(job, template, list(jobs.values()))
+        place = job.suite, job.workload
+        job.label = _label(job, template, near[place], usual_of[place])
 
     suites = list(dict.fromkeys(record.suite for record in run.records))
     workloads = [workload.name for workload in run.workloads]
@@ -77,18 +83,20 @@ def jobs_of(run: Run) -> list[Job]:
     return sorted(jobs.values(), key=position)
 
 
-def _label(job: Job, template: str, jobs: list[Job]) -> str:
+def _usual_parameters(jobs: list[Job]) -> dict[str, object]:
+    names = dict.fromkeys(name for job in jobs for name in job.params)
+    return {name: usual([job.params.get(name) for job in jobs]) for name in names}
+
+
+def _label(job: Job, template: str, near: list[Job], usual_of: dict[str, object]) -> str:
     """Return a label such as "add 100". Parameters without a place in it are named only if they are unusual."""
     said = named_in(template)
     words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
-    near = [other for other in jobs if (other.suite, other.workload) == (job.suite, job.workload)]
     alike = [other.params for other in near if other.benchmark == job.benchmark]
     words += [
         parameter_text(name, value)
         for name, value in job.params.items()
-        if name not in said
-        and any(params.get(name) != value for params in alike)
-        and value != usual([other.params.get(name) for other in near])
+        if name not in said and value != usual_of[name] and any(params.get(name) != value for params in alike)
     ]
     return ", ".join(words)
 
