@@ -13,6 +13,7 @@ from results.record import Sample
 
 from .synthetic_runs import add_apex_job, add_workload, empty_run
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 APEX_ARMS = {"cpprb_impl[lock=none]": 9.0, "cpprb[MP]": 3.0, "cpprb[MP behind one lock]": 1.0}
 
 
@@ -86,7 +87,6 @@ def test_only_the_real_environment_is_on_the_first_screen():
     assert columns and {column.job.params["environment"] for column in columns} == {"real"}
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_explorers_that_add_nothing_have_no_ratio(tmp_path):
     run = apex_grid(APEX_ARMS)
     for record in run.records:
@@ -97,7 +97,6 @@ def test_explorers_that_add_nothing_have_no_ratio(tmp_path):
     assert TIMES not in row
 
 
-@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("side", ["explorers", "learner"])
 def test_a_record_without_one_side_still_yields_a_page(side, tmp_path):
     run = apex_grid(APEX_ARMS)

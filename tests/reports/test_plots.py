@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from adapters import registry
 from reports import plots
+from reports.sections import apex, context_of, trainings
 from results.statistics import Figure
+
+from .test_apex_section import APEX_ARMS, apex_grid
+from .test_trainings import learners_run
 
 PEERS = registry.every()
 LOOKS = plots.looks(PEERS, PEERS)
@@ -21,3 +27,16 @@ def test_the_legend_names_each_peer_with_its_signs() -> None:
     picture = plots.scaling("title", lines, "steps/s", "explorers", LOOKS, {peers[0]: "✗", peers[1]: ""})
     (legend,) = picture.legends
     assert [text.get_text() for text in legend.get_texts()] == [f"{peers[0]} ✗", peers[1]]
+
+
+@pytest.mark.parametrize(
+    ("section", "make"),
+    [(apex, lambda: apex_grid(dict(list(APEX_ARMS.items())[:2]))), (trainings, lambda: learners_run(seeds=3))],
+    ids=["apex", "trainings"],
+)
+def test_curves_are_drawn_for_both_pages(section, make) -> None:
+    """The sections' own tests draw nothing."""
+    (part,) = section.parts(context_of(make()))
+    assert part.pictures
+    for picture in part.pictures:
+        assert picture.svg.startswith("<svg") and picture.png.startswith(b"\x89PNG")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reports.figures.formatting import TIMES
 from reports.queueing.model import CycleCosts, ModelledFleet
 from reports.queueing.mva import predict
@@ -11,6 +13,8 @@ from results import Run
 from results.record import Sample
 
 from .synthetic_runs import MACHINE, add_apex_job, add_workload, empty_run
+
+pytestmark = pytest.mark.usefixtures("without_pictures")
 
 LOCKED = CycleCosts(add=1e-5, add_alone=1e-4, learn=2e-5, learn_alone=1e-4, row=1e-9)
 ENVIRONMENTS = {"0 us": 0.0, "20 us": 2e-5, "200 us": 2e-4}

@@ -9,6 +9,7 @@ from results.jobs import jobs_of
 from .conftest import figures_of
 from .synthetic_runs import add_apex, add_integrity, add_memory, add_sharing, throughput_cell, throughput_run
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 OURS, TIMES = "cpprb_impl[lock=buffer]", "\N{MULTIPLICATION SIGN}"
 
 
@@ -96,7 +97,6 @@ def test_integrity_has_figures_and_marks_each_unsafe_buffer(tmp_path):
     assert "certified" not in markdown.splitlines()[0]
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_names_of_jobs_omit_exactly_the_usual_parameters(tmp_path):
     run = throughput_run(peers=("cpprb",), blocks=1)
     run.cell(
@@ -108,7 +108,6 @@ def test_names_of_jobs_omit_exactly_the_usual_parameters(tmp_path):
     assert "Usual parameters: capacity 100,000.\n" in markdown.split("### Throughput: ")[1].split("### ")[0]
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_a_count_has_no_ratio(tmp_path):
     run = throughput_run(peers=("cpprb", "rllib"), blocks=1)
     for peer, staleness in (("cpprb", 1.0), ("rllib", 3.0)):
@@ -120,7 +119,6 @@ def test_a_count_has_no_ratio(tmp_path):
     assert told["Hosts: CartPole-v1", "rllib", "staleness, batches"] == "3.0"
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_the_command_to_repeat_a_run_makes_the_venvs_of_its_peers(tmp_path):
     run = throughput_run(blocks=1)
     assert f"\n    make setup PROFILE={run.profile}\n" in build(run, tmp_path)[1].read_text(encoding="utf-8")
@@ -135,7 +133,6 @@ def test_a_command_uses_the_interpreter_of_its_peer():
     assert runnable(".peers/torch/bin/python -m x") == ".peers/torch/bin/python -m x"
 
 
-@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize(
     ("first", "blocks", "warned"), [(1.0, 5, False), (1.2, 5, True), (1.2, 4, False)], ids=["even", "apart", "few"]
 )

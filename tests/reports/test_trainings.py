@@ -18,6 +18,7 @@ from results.statistics import detectable, least_p, p_equal
 
 from .synthetic_runs import add_workload, empty_run, throughput_cell
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 REFERENCE = "stable-baselines3[training]"
 OURS, EXACT, PRIORITIZED = (f"ours[{name}]" for name in ("SB3", "exact", "PER"))
 SEEDS = 5
@@ -198,7 +199,6 @@ def test_curves_end_with_the_last_training_run(monkeypatch):
     assert [list(line) for line in drawn.values()] == [[60, 120]] * len(SECONDS)
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_rows_played_by_explorers_are_not_described_as_recorded(tmp_path):
     run = apex_run()
     _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
@@ -208,7 +208,6 @@ def test_rows_played_by_explorers_are_not_described_as_recorded(tmp_path):
     assert "| CartPole-v1 | " in markdown and "is played by" not in markdown
 
 
-@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize(
     ("run", "explained"),
     [
@@ -230,7 +229,6 @@ def test_only_columns_that_are_shown_are_explained(run, explained, tmp_path):
     assert {each for each in every if each in markdown} == explained
 
 
-@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize(
     "benchmarks", [set(UNITS) - {"score"}, {"score"}, {"solved"}, {"needed"}, {"weights"}, {"steps"}]
 )
