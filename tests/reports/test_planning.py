@@ -227,7 +227,7 @@ def test_no_number_of_data_hosts_is_enough_if_something_else_saturates(costs, li
     assert f"No number of data hosts up to 1,024 is enough, because of {blocking}" in verdict(wanted, model(costs))
 
 
-def test_a_plan_outside_the_measured_range_is_marked():
+def test_a_plan_outside_the_measured_range_is_marked(short):
     run = hosts_run()
     wanted = plan_from({"BATCH": "4096", "ROW": "1000000", "DATA_HOSTS": "20"}, run, model(COSTS))
     lines = "\n".join(tables.plan_lines(wanted, model(COSTS), cells_of(run, NEEDED)))
@@ -279,7 +279,8 @@ def test_service_times_come_from_the_newest_committed_hosts_record():
 
 
 @pytest.mark.parametrize("explorers", ["0", "1"])
-def test_gaps_in_the_table_of_the_simulation_are_explained(explorers):
+def test_gaps_in_the_table_of_the_simulation_are_explained(explorers, monkeypatch):
+    monkeypatch.setattr(simulation, "MOST_EVENTS", 20_000)
     run = hosts_run()
     chosen = plan_from({"EXPLORER_HOSTS": explorers, "ROW": "CartPole-v1"}, run, model(COSTS))
     *table, empty, explained = tables.plan_lines(chosen, model(COSTS), cells_of(run, NEEDED))
