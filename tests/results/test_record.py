@@ -196,7 +196,7 @@ def test_revision_outside_git_is_unknown(tmp_path):
 
 
 def test_observations_are_saved_and_optional_in_older_files(tmp_path):
-    data = json.loads(sorted(REFERENCE.glob("*.json"))[0].read_text())
+    data = json.loads(min(REFERENCE.glob("*.json"), key=lambda path: path.stat().st_size).read_text())
     for record in data["records"]:
         del record["seen"], record["hazard"]
     (tmp_path / "older.json").write_text(json.dumps(data))
