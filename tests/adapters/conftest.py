@@ -131,8 +131,10 @@ def segments() -> set[str]:
 def without_strangers(names: set[str]) -> set[str]:
     """Those segments that no other process, such as another worker of these tests, has mapped."""
     nodes = {str(entry.inode()): entry.name for entry in os.scandir("/dev/shm") if entry.name in names}
+    if not nodes:
+        return set()
     ours = {os.getpid(), *child_processes()}
-    for maps in Path("/proc").glob("[0-9]*/maps") if nodes else ():
+    for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
             text = maps.read_text() if int(maps.parent.name) not in ours else ""
         except OSError:
@@ -153,7 +155,9 @@ def nothing_left() -> Iterator[None]:
     yield
     deadline = time.monotonic() + 10  # a child may take a moment to exit
     while time.monotonic() < deadline:
-        processes = child_processes() - processes_before - pythons_own()
+        processes = child_processes() - processes_before
+        if processes:
+            processes -= pythons_own()
         left = without_strangers(segments() - segments_before)
         if not processes and not left:
             return
