@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,22 @@ def closed(schema: Any) -> Any:
     return {**made, "additionalProperties": False} if isinstance(schema.get("properties"), dict) else made
 
 
+@cache
+def validator(name: str) -> Draft202012Validator:
+    if name == KUBERAY:
+        schema = json.loads(gzip.decompress((HERE / "raycluster-1.7.0.json.gz").read_bytes()))
+    else:
+        schema = json.loads((Path(ray.__file__).parent / "autoscaler/ray-schema.json").read_text())
+    return Draft202012Validator(closed(schema))
+
+
 def check(name: str, config: dict[str, Any]) -> None:
     """Raise ValidationError unless Ray or KubeRay knows each key, and accepts its value."""
     if name == KUBERAY:
-        schema = json.loads(gzip.decompress((HERE / "raycluster-1.7.0.json.gz").read_bytes()))
         assert config["apiVersion"] == "ray.io/v1" and config["kind"] == "RayCluster"
     else:
-        schema = json.loads((Path(ray.__file__).parent / "autoscaler/ray-schema.json").read_text())
         validate_config(prepare_config(copy.deepcopy(config)))  # with Ray's defaults
-    Draft202012Validator(closed(schema)).validate(config)
+    validator(name).validate(config)
 
 
 @pytest.mark.parametrize("name", [*LAUNCHER, KUBERAY])
