@@ -166,25 +166,35 @@ def test_a_hole_is_closed_by_saving_and_loading():
 
 
 class AddingFile(io.BytesIO):
-    """A file during whose writing another process adds to the buffer."""
+    """A file that lets another process add to the buffer before each write."""
 
-    def __init__(self, buffer) -> None:
+    def __init__(self, explorer) -> None:
         super().__init__()
-        self.buffer = buffer
+        self.explorer = explorer
 
     def write(self, data) -> int:
-        child = FORK.Process(target=lambda: self.buffer.add(**make_rows(50, 1)))
-        child.start()
-        child.join()
+        self.explorer.send("add")
+        assert self.explorer.recv() == "added"
         return super().write(data)
+
+
+def add_when_asked(buffer, learner) -> None:
+    while learner.recv() == "add":
+        buffer.add(**make_rows(50, 1))
+        learner.send("added")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_saving_while_another_process_adds_is_an_error(kind):
     buffer = kind(8, ENV_DICT)
     buffer.add(**make_rows(0, 3))
+    ours, theirs = FORK.Pipe()
+    child = FORK.Process(target=add_when_asked, args=(buffer, theirs), daemon=True)
+    child.start()
     with pytest.raises(RuntimeError, match="another thread or process changed the buffer while it was being saved"):
-        buffer.save_transitions(AddingFile(buffer))
+        buffer.save_transitions(AddingFile(ours))
+    ours.send("end")
+    child.join()
     buffer.close()
 
 
