@@ -20,6 +20,7 @@ from cpprb_impl import (
     ReplayBuffer,
     ReverseReplayBuffer,
 )
+from tests.grids import pairwise
 
 ROWS, SIDE = 400, 16
 FRAME_BYTES = SIDE * SIDE
@@ -93,10 +94,9 @@ def frames_of(store: str, folder: Path, added: Rows, axis: int) -> float:
         return (used(buffer, folder) - empty) / FRAME_BYTES
 
 
-@pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize(("window", "by"), ADVANCES)
-@pytest.mark.parametrize("store", STORES)
-def test_only_the_new_frames_of_each_step_are_stored(tmp_path, store, window, by, axis):
+@pairwise(store=STORES, advance=ADVANCES, axis=AXES)
+def test_only_the_new_frames_of_each_step_are_stored(tmp_path, store, advance, axis):
+    window, by = advance
     frames = frames_of(store, tmp_path / "buffer", noise(window, by, axis), axis)
     assert frames < STORES[store][1] * (ROWS * by + 2 * window)
 
@@ -145,10 +145,7 @@ def surprising(rng: np.random.Generator, window: int, axis: int, rows: int) -> R
     return {"obs": obs, "next_obs": next_obs, "id": np.arange(rows)}
 
 
-@pytest.mark.parametrize("n_envs", [1, 3])
-@pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize("window", [2, 4, 9])
-@pytest.mark.parametrize("store", STORES)
+@pairwise(store=STORES, window=[2, 4, 9], axis=AXES, n_envs=[1, 3])
 def test_rows_are_what_was_added_whatever_a_stream_does(tmp_path, store, window, axis, n_envs):
     rng = np.random.default_rng(window)
     added = surprising(rng, window, axis, 450)
