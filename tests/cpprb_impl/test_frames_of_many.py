@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 from cpprb_impl.layout.options import LOCKS
+from tests.grids import pairwise
 
 from . import framed_rows as framed
 from .test_prefault import EXCEEDS, FALLOCATE, answer_from, refuse
@@ -159,10 +160,7 @@ def look_while(buffer, children: list[int], kills: random.Random | None, seconds
             children[victim] = framed.forked(framed.explore, buffer, number, None, number)
 
 
-@EACH_LOCK
-@EACH_KIND
-@pytest.mark.parametrize("capacity", [2, 64, 500])
-@pytest.mark.parametrize("kills", [False, True], ids=["all live", "some are killed"])
+@pairwise(lock=LOCKS, kind=KINDS, capacity=[2, 64, 500], kills=[False, True])
 def test_many_processes_store_whole_frames(make, lock, kind, capacity, kills):
     buffer = make(kind, capacity, framed.ENV_DICT, lock=lock, **framed.OPTIONS)
     children = [framed.forked(framed.explore, buffer, i + 1, None, i) for i in range(3)]
