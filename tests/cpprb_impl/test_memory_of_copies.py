@@ -33,19 +33,19 @@ KINDS = {
     "n-step": lambda: ReplayBuffer(
         ROWS, {**OBS, "rew": {}, "done": {}}, next_of="obs", Nstep={"size": 3, "rew": "rew", "next": "next_obs"}
     ),
-    "small rows": lambda: PrioritizedReplayBuffer(96 * ROWS, SMALL, next_of="obs"),
+    "small rows": lambda: PrioritizedReplayBuffer(64 * ROWS, SMALL, next_of="obs"),
     "next once": lambda: ReplayBuffer(2 * ROWS, OBS, next_of="obs"),
     "frames once": lambda: ReplayBuffer(2 * ROWS, IMAGES, **ONCE),
-    "frames of 8 environments": lambda: PrioritizedReplayBuffer(3 * ROWS, IMAGES, **ONCE, n_envs=8),
-    "compressed": lambda: ReplayBuffer(5 * ROWS, IMAGES, **ONCE, compress="lz4"),
-    "objects": lambda: ReplayBuffer(2 * ROWS, {**BOTH, "info": {"dtype": object}}),
+    "frames of 8 environments": lambda: PrioritizedReplayBuffer(2 * ROWS, IMAGES, **ONCE, n_envs=8),
+    "compressed": lambda: ReplayBuffer(2 * ROWS, IMAGES, **ONCE, compress="lz4"),
+    "objects": lambda: ReplayBuffer(ROWS * 3 // 2, {**BOTH, "info": {"dtype": object}}),
     "reverse": lambda: ReverseReplayBuffer(ROWS, BOTH),
     "hindsight": lambda: HindsightReplayBuffer(
-        ROWS, {**BOTH, "act": {}}, FILM, no_reward, goal_shape=1000
+        ROWS * 3 // 4, {**BOTH, "act": {}}, FILM, no_reward, goal_shape=1000
     ),
     "selective": lambda: SelectiveReplayBuffer(FILM, 500, Nepisodes=ROWS // FILM),
-    "shared": lambda: MPReplayBuffer(2 * ROWS, BOTH),
-    "shared small rows": lambda: MPPrioritizedReplayBuffer(112 * ROWS, {**SMALL, "obs": {"shape": 40}}),
+    "shared": lambda: MPReplayBuffer(ROWS, BOTH),
+    "shared small rows": lambda: MPPrioritizedReplayBuffer(80 * ROWS, {**SMALL, "obs": {"shape": 40}}),
 }
 
 def steps(name, kinds, n_envs):
@@ -53,7 +53,7 @@ def steps(name, kinds, n_envs):
     random, rows = np.random.default_rng(0), FILM * n_envs
     film = random.integers(0, 256, (FILM, n_envs, 60, 60), dtype=np.uint8)
     if name == "compressed":
-        film[..., 15:] = 0
+        film[..., 45:] = 0
     values = {}
     for field, shape in kinds.items():
         of = field.removeprefix("next_")
