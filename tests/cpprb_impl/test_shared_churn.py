@@ -44,17 +44,17 @@ def frame_bytes(buffer: MPReplayBuffer, empty: int) -> int:
 
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
 def test_registrations_of_ended_children_are_reused(lock):
-    """Each registration has an open chunk of frames: 40 consecutive children need no more than one."""
+    """Each registration has an open chunk of frames: 12 consecutive children need no more than one."""
     buffer = MPReplayBuffer(1000, FRAMES, stack_compress="obs", lock=lock)
     empty = buffer.nbytes
     in_a_child(lambda: buffer.add(**step(0)))
     of_one = frame_bytes(buffer, empty)
-    for child in range(39):
+    for child in range(11):
         in_a_child(lambda child=child: buffer.add(**step(child)))
     of_all, rows = frame_bytes(buffer, empty), buffer.get_stored_size()
     buffer.close()
-    assert rows == 40
-    assert 0 < of_all <= 4 * of_one  # 160 frames, in chunks of 63
+    assert rows == 12
+    assert 0 < of_all <= 4 * of_one  # 48 frames, in chunks of 63
 
 
 def explore_in_turn(buffer, turns):
@@ -128,14 +128,14 @@ def test_threads_do_not_take_registrations_of_other_processes():
 def test_a_fork_takes_no_registration_from_its_parent():
     buffer = MPReplayBuffer(1000, FRAMES, stack_compress="obs")
     buffer.add(**step(0))
-    for at in range(1, 30):
+    for at in range(1, 12):
         in_a_child(lambda at=at: buffer.add(**step(100 + at)))
         buffer.add(**step(at))
     rows = buffer.get_all_transitions()["obs"]
     buffer.close()
-    mine = rows[[0, *range(2, 59, 2)]]
-    assert (mine[:, 0, 0, 0] == np.arange(30)).all()
-    assert len(rows) == 59
+    mine = rows[[0, *range(2, 23, 2)]]
+    assert (mine[:, 0, 0, 0] == np.arange(12)).all()
+    assert len(rows) == 23
 
 
 def test_a_fork_that_only_closes_changes_nothing():
