@@ -18,7 +18,7 @@ import pytest
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
-from .jobs import add_for_ever, explorers, wait_until
+from .jobs import MADE_ENV_DICT, add_made_for_ever, explorers, wait_until
 from .rows import ENV_DICT, make_rows, numbers_of, stored_numbers, torn_rows
 from .test_prefault import answer_from
 from .test_shared_frames import env_dict, episode, same
@@ -304,13 +304,12 @@ def test_every_process_maps_the_same_files(kind: type, tmp_path, monkeypatch) ->
 @pytest.mark.parametrize("kind", SHARED)
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
 def test_rows_in_files_are_never_torn(kind: type, lock: str, tmp_path) -> None:
-    buffer = kind(64, ENV_DICT, mmap_prefix=tmp_path / "ring", lock=lock)
-    with explorers(add_for_ever, buffer, 3) as (_, added):
-        wait_until(lambda: buffer.get_stored_size() > 0)
-        until, rows = time.monotonic() + 0.7, 0
-        while time.monotonic() < until or rows < 1000 or not all(counter.value for counter in added):
-            assert not torn_rows(buffer.sample(32)).any()
-            rows += 32
+    buffer = kind(64, MADE_ENV_DICT, mmap_prefix=tmp_path / "ring", lock=lock)
+    with explorers(add_made_for_ever, buffer, 3) as (_, added):
+        wait_until(lambda: all(counter.value for counter in added))
+        until = time.monotonic() + (0.6 if lock == "none" else 0.1)
+        while time.monotonic() < until:
+            assert not torn_rows(buffer.sample(500)).any()
     numbers_of(buffer.get_all_transitions())
     buffer.close()
 

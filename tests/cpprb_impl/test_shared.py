@@ -13,14 +13,26 @@ import numpy as np
 import pytest
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.layout.options import LOCKS
+from tests.grids import pairwise
 
-from .jobs import WIDE_ENV_DICT, add_for_ever, add_wide_for_ever, explorers, kill, wait_until
+from .jobs import (
+    MADE_ENV_DICT,
+    MADE_WIDTH,
+    WIDE_ENV_DICT,
+    add_for_ever,
+    add_made_for_ever,
+    add_wide_for_ever,
+    explorers,
+    kill,
+    wait_until,
+)
 from .rows import ENV_DICT, make_rows, numbers_of, torn_rows
 
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.fixture(params=["buffer", "critical", "none"])
+@pytest.fixture(params=LOCKS)
 def lock(request):
     return request.param
 
@@ -51,14 +63,14 @@ def learn(buffer, seconds, batch=32, least=1):
     return rows, torn
 
 
-@pytest.mark.parametrize("size", [64, 5000])
+@pairwise(lock=LOCKS, make=[MPReplayBuffer, MPPrioritizedReplayBuffer], size=[64, 5000], indirect=("lock", "make"))
 def test_samples_contain_no_torn_or_unwritten_row(make, lock, size):
-    buffer = make(size)
-    with explorers(add_for_ever, buffer, 4) as (_, added):
-        wait_until(lambda: buffer.get_stored_size() > 0)
-        # A learner with a lock could return torn rows only if both the lock and its check of each row failed.
-        torn = learn(buffer, seconds=1.5 if lock == "none" else 0.2, least=1000)[1]
+    buffer = make(size, MADE_ENV_DICT)
+    with explorers(add_made_for_ever, buffer, 4) as (_, added):
         wait_until(lambda: all(counter.value > 0 for counter in added))
+        # Large batches of wide rows find a missing check in 0.3 s.
+        # A learner with a lock could return torn rows only if both the lock and its check of each row failed.
+        torn = learn(buffer, seconds=0.6 if lock == "none" else 0.1, batch=500)[1]
     assert torn == 0
     numbers_of(buffer.get_all_transitions())
 
@@ -66,16 +78,16 @@ def test_samples_contain_no_torn_or_unwritten_row(make, lock, size):
 def test_the_same_job_finds_torn_rows_in_cpprb():
     """The negative control: cpprb's gate allows torn rows, and this test detects them."""
     cpprb = pytest.importorskip("cpprb")
-    buffer = cpprb.MPReplayBuffer(64, ENV_DICT)
-    buffer.add(**make_rows(0, 64))
+    buffer = cpprb.MPReplayBuffer(64, MADE_ENV_DICT)
+    buffer.add(**make_rows(0, 64, MADE_WIDTH))
     context = multiprocessing.get_context("fork")
     torn_seen = context.Value("q", 0)
 
     def learner():  # in a process of its own: cpprb's learner may also block for ever
         while True:
-            torn_seen.value += learn(buffer, seconds=0.1)[1]
+            torn_seen.value += learn(buffer, seconds=0.1, batch=500)[1]
 
-    with explorers(add_for_ever, buffer, 4, most=20):
+    with explorers(add_made_for_ever, buffer, 4, most=20):
         process = context.Process(target=learner, daemon=True)
         process.start()
         try:
@@ -156,14 +168,18 @@ def test_a_learner_killed_inside_sample_blocks_no_process(make):
     buffer.add(**make_rows(0, 500))
     context = multiprocessing.get_context("fork")
 
-    def learner():
+    def learner(started):
+        learn(buffer, seconds=0, batch=300)
+        started.set()
         while True:
             learn(buffer, seconds=1, batch=300)
 
-    for trial in range(15):
-        process = context.Process(target=learner, daemon=True)
+    for trial in range(6):
+        started = context.Event()
+        process = context.Process(target=learner, args=(started,), daemon=True)
         process.start()
-        time.sleep(0.05 + random.Random(trial).uniform(0, 0.01))
+        assert started.wait(30)
+        time.sleep(random.Random(trial).uniform(0, 0.01))
         kill(process)
         buffer.add(**make_rows(trial, 3))
         assert torn_rows(buffer.sample(100)).sum() == 0
@@ -238,7 +254,7 @@ def test_threads_may_share_a_buffer(make):
     for thread in threads:
         thread.start()
     wait_until(lambda: buffer.get_stored_size() > 0)
-    torn = learn(buffer, seconds=0.5)[1]
+    torn = learn(buffer, seconds=0.2)[1]
     stop.set()
     for thread in threads:
         thread.join()
@@ -254,7 +270,7 @@ def test_threads_may_sample_different_sizes(make):
     troubles = []
 
     def job(batch):
-        until = time.monotonic() + 1
+        until = time.monotonic() + 0.3
         while time.monotonic() < until:
             rows = buffer.sample(batch)
             if len(rows["act"]) != batch or torn_rows(rows).any():
