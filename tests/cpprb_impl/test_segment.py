@@ -40,23 +40,24 @@ def nothing_is_left():
     assert segments() <= before
 
 
-def child_adds(buffer, first):
-    buffer.add(**make_rows(first, 10))
-    assert buffer.get_stored_size() >= 10
+def child_adds(buffers, first):
+    for buffer in buffers:
+        buffer.add(**make_rows(first, 10))
+        assert buffer.get_stored_size() >= 10
 
 
-@BUFFERS
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_a_buffer_is_passed_to_children_as_an_argument(kind, method):
+def test_buffers_are_passed_to_children_as_arguments(method):
     context = multiprocessing.get_context(method)
-    buffer = kind(100, ENV_DICT)
+    buffers = [kind(100, ENV_DICT) for kind in (MPReplayBuffer, MPPrioritizedReplayBuffer)]
     for turn in range(2):  # one after the other: an attacher that leaves takes nothing with it
-        child = context.Process(target=child_adds, args=(buffer, turn * 10))
+        child = context.Process(target=child_adds, args=(buffers, turn * 10))
         child.start()
         child.join(60)
         assert child.exitcode == 0
-    assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(20))
-    buffer.close()
+    for buffer in buffers:
+        assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(20))
+        buffer.close()
 
 
 @BUFFERS
