@@ -166,19 +166,20 @@ def test_an_explorer_killed_inside_add_costs_only_its_rows(make):
 def test_a_learner_killed_inside_sample_blocks_no_process(make):
     buffer = make(500)
     buffer.add(**make_rows(0, 500))
-    context = multiprocessing.get_context("fork")
+    context, priorities = multiprocessing.get_context("fork"), np.linspace(0.1, 2, 300)
 
     def learner(started):
-        learn(buffer, seconds=0, batch=300)
-        started.set()
-        while True:
-            learn(buffer, seconds=1, batch=300)
+        while True:  # spends most of its time in these calls, so that a kill hits one
+            sample = buffer.sample(300)
+            if "indexes" in sample:
+                buffer.update_priorities(sample["indexes"], priorities)
+            started.value = True
 
     for trial in range(6):
-        started = context.Event()
+        started = context.Value("b", False, lock=False)
         process = context.Process(target=learner, args=(started,), daemon=True)
         process.start()
-        assert started.wait(30)
+        wait_until(lambda started=started: started.value)
         time.sleep(random.Random(trial).uniform(0, 0.01))
         kill(process)
         buffer.add(**make_rows(trial, 3))
