@@ -266,14 +266,14 @@ def of_numpy(tail: bytes) -> bytes:
     ("data", "says"),
     [
         (b"", "data"),
-        (b"\x80\x03N.", "must be of an array with one object"),
+        (b"\x80\x03N.", "must contain an array with one object"),
         (b"\x80\x03cbuiltins\neval\nX\x01\x00\x00\x00110R.", "data"),
         (b"\x80\x03cbuiltins\neval\nX\x01\x00\x00\x001\x85R.", "refers to builtins.eval"),
         (b"\x80\x03cnumpy\nload\nX\x01\x00\x00\x001\x85R.", "refers to numpy.load"),
         (b"\x80\x03cnumpy.core.multiarray\n_reconstruct\n}X\x01\x00\x00\x00aK\x01sb.", "sets attributes"),
         (b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f.", "data"),
         (b"\x80\x04\x8e\x00\x00\x00\x00\x00\x10\x00\x00ab.", "data"),  # 2^44 bytes are to follow
-        (b"\x80\x03Nr\xff\xff\xff\x7f.", "must be of an array"),  # the memo's place 2^31
+        (b"\x80\x03Nr\xff\xff\xff\x7f.", "must contain an array"),  # the memo's place 2^31
         (b"\x80\x03I1\n.", "opcode INT"),
         (b"\x80\x05\x97.", "opcode NEXT_BUFFER"),
         (b"\x80\x02\x82\x01.", "opcode EXT1"),
@@ -285,7 +285,7 @@ def of_numpy(tail: bytes) -> bytes:
             "does not fit",
         ),
         (of_numpy(b"K\x01b."), "data"),
-        (of_numpy(b"."), "must be of an array"),
+        (of_numpy(b"."), "must contain an array"),
     ],
 )
 def test_pickles_that_numpy_never_writes_are_refused(data, says):
@@ -356,7 +356,7 @@ def dict_with_key(key: bytes) -> bytes:
         (dict_with_key(b"}q\x05h\x05"), "twice"),
         (b"\x80\x03" + b"}" * 200_000 + b".", "opcodes"),
         (b"\x80\x03" + b"]" * 1000 + b"a" * 999 + b".", "nests"),
-        (b"\x80\x03" + b"(" * 1000 + b".", "must be of an array"),
+        (b"\x80\x03" + b"(" * 1000 + b".", "must contain an array"),
         (b"\x80\x03h\x00.", "data|cache|next_of|safe|Nstep|version"),
         (b"\x80\x03a.", "data|cache|next_of|safe|Nstep|version"),
     ],

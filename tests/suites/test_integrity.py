@@ -123,7 +123,7 @@ def test_a_broken_buffer_is_detected(peer, wrong, seconds, opening, surroundings
         result = results[name]
         assert result["outcome"] == "wrong" and result["value"] > 0
         found, command = result["reason"].splitlines()
-        assert re.match(r"[\d,]+ of [\d,]+ rows ", found)
+        assert re.match(r"[\d,]+ of [\d,]+ (added )?rows ", found)
         options = shlex.split(command)
         assert options[:3] == ["python", "-m", "suites.integrity.measure"]
         assert f"--peer={peer}" in options and "--seed=7" in options
