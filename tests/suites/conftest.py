@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -86,13 +87,11 @@ class Surroundings:
 
     def leftovers(self) -> list[str]:
         found = [str(path) for path in Path("/dev/shm").glob(f"*{self.mark}*")]
-        found += [" ".join(process.cmdline()) for process in fork_server().left()]
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get("FAULTY_SEGMENT") == self.mark:
+        forked = fork_server().left()
+        for process in {*forked, *psutil.process_iter()}:
+            with suppress(psutil.Error):  # it has ended
+                if process in forked or process.environ().get("FAULTY_SEGMENT") == self.mark:
                     found.append(" ".join(process.cmdline()))
-            except psutil.Error:
-                continue
         return found
 
 

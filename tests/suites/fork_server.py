@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ LAUNCHES = ("apex", "conformance", "integrity", "latency", "sharing", "startup",
 RUN = ("suites.runner.driver", "suites.runner.command_line", "suites.runner.resuming")
 OTHERS = ("faulty_peers", "pytest", "pytest_benchmark.plugin", "xdist.plugin", "hypothesis", "_hypothesis_pytestplugin")
 PR_SET_CHILD_SUBREAPER = 36
+WATCHDOGS_END = 10.0  # seconds after the buffers' processes, at most
 
 
 class ForkServer:
@@ -58,8 +60,13 @@ class ForkServer:
             return status, *said, errors.read()
 
     def left(self) -> list[psutil.Process]:
-        """Return the processes that launches have left behind."""
-        return alive(psutil.Process(self.process.pid))
+        """Return the processes that launches have left behind, once the watchdogs of their buffers had time to end."""
+        until = time.monotonic() + WATCHDOGS_END
+        while True:
+            found = alive(psutil.Process(self.process.pid))
+            if time.monotonic() > until or not any(is_watchdog(each) for each in found):
+                return found
+            time.sleep(0.02)
 
     def close(self) -> None:
         """End the server with all that it has forked."""
@@ -67,6 +74,13 @@ class ForkServer:
             each.kill()
         self.socket.close()
         self.process.wait()
+
+
+def is_watchdog(process: psutil.Process) -> bool:
+    """Whether it removes the segments of a process that has ended (cpprb_impl/processes/watchdog.py)."""
+    with suppress(psutil.NoSuchProcess):
+        return any(each.startswith("/cpprb_impl-") for each in process.cmdline())
+    return False
 
 
 def alive(parent: psutil.Process) -> list[psutil.Process]:
