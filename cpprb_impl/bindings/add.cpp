@@ -66,7 +66,9 @@ void check_environments(const Ring& ring, const std::vector<npy_int64>& environm
 
 namespace {
 
-inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, BorrowedAddScratch& in) {
+// Rows of all environments in turn, unless `environments` has one for each.
+inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, BorrowedAddScratch& in,
+                            const std::vector<npy_int64>* environments, bool are_steps) {
   CallGuard call(self);
   check_files(ring);
   const float leaf_of_max = ring.prioritized && !rows.has_priorities ? ring.leaf_of_max_priority() : 0;
@@ -74,17 +76,20 @@ inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, B
                     rows.largest};
   PythonWaiting waiting(call);
   const std::uint64_t slot = call.store().add(all, waiting);
+  if (ring.streams.sequences) [[unlikely]]
+    are_steps ? link_rows(ring, in->data.data(), rows.count, environments) : leave_unlinked(ring, rows.count);
   ring.streams.episode_rows += rows.count;
   return PyLong_FromUnsignedLongLong(slot);
 }
 
 }  // namespace
 
-PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments) {
+PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments,
+                   bool are_steps) {
   Ring& ring = ring_of(self);
   BorrowedAddScratch in(ring.add_scratch);
   const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, environments, *in);
-  return store_rows(self, ring, rows, in);
+  return store_rows(self, ring, rows, in, nullptr, are_steps);
 }
 
 PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
@@ -95,7 +100,7 @@ PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nar
   const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, in_turn, *in);
   if (environments != nullptr) check_environments(ring, *environments, rows.count);
   look_at_order(ring, *in, rows.count, environments);
-  PyObject* slot = store_rows(self, ring, rows, in);
+  PyObject* slot = store_rows(self, ring, rows, in, environments, true);
   keep_order(ring);
   return slot;
 }

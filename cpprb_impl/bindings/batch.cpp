@@ -116,7 +116,9 @@ Ref referent(PyObject* weak) {
 }  // namespace
 
 bool BatchArrays::is_reusable(const std::vector<Field>& fields, const std::vector<ExtraColumn>& extra) const {
-  if (Py_REFCNT(dict.get()) != 1 || PyDict_GET_SIZE(dict.get()) != static_cast<Py_ssize_t>(arrays.size())) return false;
+  if (arrays.size() != fields.size() + extra.size() || Py_REFCNT(dict.get()) != 1 ||
+      PyDict_GET_SIZE(dict.get()) != static_cast<Py_ssize_t>(arrays.size()))
+    return false;
   static const Shape kNone;
   PyObject *name, *value;
   Py_ssize_t at = 0;
@@ -126,7 +128,8 @@ bool BatchArrays::is_reusable(const std::vector<Field>& fields, const std::vecto
     const bool is_field = i < fields.size();
     const ExtraColumn* column = is_field ? nullptr : &extra[i - fields.size()];
     if (name != (is_field ? fields[i].name.get() : column->name) || has_weak_references(value)) return false;
-    if (!as_made(arrays[i].array(), data[i], rows, is_field ? fields[i].shape : kNone)) return false;
+    const npy_intp its_rows = is_field && fields[i].rows != 0 ? fields[i].rows : rows;
+    if (!as_made(arrays[i].array(), data[i], its_rows, is_field ? fields[i].shape : kNone)) return false;
     const PyArray_Descr* dtype = PyArray_DESCR(arrays[i].array());
     if (is_field ? dtype != fields[i].descr() : dtype->type_num != column->type) return false;
   }
@@ -216,22 +219,24 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
   const std::size_t count = fields.size() + extra.size();
   batch_.arrays.reserve(count);
   batch_.data.reserve(count);
-  const auto column = [&](PyObject* name, PyArray_Descr* dtype, const Shape& shape, npy_intp row_bytes) {
-    Ref object = given ? given_object(out, name) : Ref(new_array(dtype, rows, shape, row_bytes));
+  const auto column = [&](PyObject* name, PyArray_Descr* dtype, npy_intp its_rows, const Shape& shape,
+                          npy_intp row_bytes) {
+    Ref object = given ? given_object(out, name) : Ref(new_array(dtype, its_rows, shape, row_bytes));
     const Ref array = as_array(object.get());
     if (!array)
       raise(PyExc_TypeError, "out[%R] must be an array, or a tensor in CPU memory, got %R", name, object.get());
     if (given)
-      check_given(name, array.array(), dtype, rows, shape);
+      check_given(name, array.array(), dtype, its_rows, shape);
     else if (PyDict_SetItem(batch_.dict.get(), name, array.get()) < 0)
       throw PythonError();
     batch_.data.push_back(PyArray_BYTES(array.array()));
     batch_.arrays.push_back(std::move(object));
   };
-  for (const auto& field : fields) column(field.name.get(), field.descr(), field.shape, field.bytes);
+  for (const auto& field : fields)
+    column(field.name.get(), field.descr(), field.rows != 0 ? field.rows : rows, field.shape, field.bytes);
   for (const auto& each : extra) {
     const Ref dtype(reinterpret_cast<PyObject*>(PyArray_DescrFromType(each.type)));
-    column(each.name, reinterpret_cast<PyArray_Descr*>(dtype.get()), {}, 8);
+    column(each.name, reinterpret_cast<PyArray_Descr*>(dtype.get()), rows, {}, 8);
   }
 }
 

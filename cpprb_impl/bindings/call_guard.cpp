@@ -68,6 +68,7 @@ Ring::Ring(RingOptions options, std::unique_ptr<Store> its_store, std::unique_pt
       adds_directly(!add_through_python) {}
 
 void Ring::release_store() {
+  streams.sequences.reset();
   sampler.reset();
   store.reset();
 }

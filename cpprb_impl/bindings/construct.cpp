@@ -64,7 +64,10 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
       ring = make_ring(std::move(options), std::move(store));
     } else {
       auto store = make_private_store(options);
+      std::unique_ptr<Sequences> sequences;
+      if (options.sequences) sequences = std::make_unique<Sequences>(*options.sequences, *store, options.environments);
       ring = make_ring(std::move(options), std::move(store));
+      ring->streams.sequences = std::move(sequences);
     }
     object->ring = ring.release();
     return 0;

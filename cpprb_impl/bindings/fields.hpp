@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../core/rows/rows.hpp"
+#include "../core/steps/episode_end.hpp"
 #include "conversions.hpp"
 #include "number_loops.hpp"
 #include "numbers.hpp"
@@ -26,6 +27,7 @@ struct Field {
   bool stacked = false;                       // one of its axes is a sliding window of frames:
   std::size_t stack_axis = 0;                 // this one
   std::size_t next_of = FieldStorage::kNone;  // the field whose next value this field holds
+  npy_intp rows = 0;                          // in a batch: the length of its array; 0: as many rows as the batch has
 
   PyArray_Descr* descr() const { return reinterpret_cast<PyArray_Descr*>(dtype.get()); }
 };
@@ -37,6 +39,11 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
 Field like(const Field& field);
 // Returns the positions of the fields in `names` (a sequence of str); raises KeyError if one does not exist.
 std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject* names, const char* option);
+// Returns a mask of the bits that are all 0 if and only if a field's value is zero. It excludes a floating-point
+// number's sign bit.
+std::string mask_of(const Field& field);
+// Returns how the fields in `names` mark the last step of an episode; raises KeyError if one does not exist.
+std::vector<EpisodeEnd> episode_ends(const std::vector<Field>& fields, PyObject* names, const char* option);
 // Returns how each field is stored: in files {prefix}_{name}.dat unless `prefix` is empty.
 std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix);
 // Converts a str to the bytes of a file name; None becomes empty. Raises a ValueError that begins with `what` if it is

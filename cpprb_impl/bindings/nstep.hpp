@@ -48,10 +48,6 @@ struct Nstep {
 std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, std::size_t environments,
                                    bool prioritized);
 
-// Returns a mask of the bits that are all 0 if and only if a field's value is zero. It excludes a floating-point
-// number's sign bit.
-std::string mask_of(const Field& field);
-
 // The parts of streams.hpp for a ring with a window. Steps cycle through all environments, unless `environments` names
 // an environment for each step.
 PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,

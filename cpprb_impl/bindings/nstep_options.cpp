@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <bit>
-#include <cfloat>
 #include <utility>
 
 #include "../core/base/sizes.hpp"
@@ -56,7 +54,7 @@ StepEnd end_of(const Field& field, std::size_t column) {
   Py_INCREF(field.dtype.get());  // PyArray_Zeros steals a reference
   const Ref zero(checked(PyArray_Zeros(0, nullptr, field.descr(), 0))), one(checked(PyLong_FromLong(1)));
   if (PyArray_SETITEM(zero.array(), PyArray_BYTES(zero.array()), one.get()) < 0) throw PythonError();
-  return {column, mask_of(field), std::string(PyArray_BYTES(zero.array()), static_cast<std::size_t>(field.bytes))};
+  return {{column, mask_of(field)}, std::string(PyArray_BYTES(zero.array()), static_cast<std::size_t>(field.bytes))};
 }
 
 }  // namespace
@@ -67,20 +65,6 @@ Nstep::Nstep(std::vector<Field> step_fields, std::vector<std::size_t> field_colu
       columns(std::move(field_columns)),
       keywords(prioritized),
       window(std::move(steps)) {}
-
-std::string mask_of(const Field& field) {
-  const int type = field.descr()->type_num;
-  const auto bytes = static_cast<std::size_t>(field.bytes);
-  if (!PyTypeNum_ISFLOAT(type) && !PyTypeNum_ISCOMPLEX(type)) return std::string(bytes, '\xff');
-  std::string number(PyTypeNum_ISCOMPLEX(type) ? bytes / 2 : bytes, '\0');
-  const bool extended = type == NPY_LONGDOUBLE || type == NPY_CLONGDOUBLE;
-  const std::size_t used = extended && LDBL_MANT_DIG == 64 ? 10 : number.size();  // x86's long doubles are padded
-  std::fill_n(number.begin(), used, '\xff');
-  number[used - 1] = '\x7f';
-  if (PyDataType_ISBYTESWAPPED(field.descr()) == (std::endian::native == std::endian::little))
-    std::reverse(number.begin(), number.end());
-  return PyTypeNum_ISCOMPLEX(type) ? number + number : number;
-}
 
 std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, std::size_t environments,
                                    bool prioritized) {

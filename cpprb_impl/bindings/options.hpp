@@ -12,6 +12,7 @@
 #include "fields.hpp"
 #include "nstep.hpp"
 #include "python.hpp"
+#include "sequences.hpp"
 
 namespace rb {
 
@@ -34,7 +35,8 @@ struct RingOptions {
   bool prioritized = false;
   PriorityOptions priorities;
   bool check_for_update = false;
-  std::unique_ptr<Nstep> nstep;  // null if each step is a transition
+  std::unique_ptr<Nstep> nstep;              // null if each step is a transition
+  std::optional<SequencesOption> sequences;  // empty: none are drawn
   // For features written in Python: add() calls self._add_through(**rows), and every batch passes through
   // self._batch_through(batch) before it is returned, or self._batch_through(batch, indexes) where the ring chose the
   // rows.

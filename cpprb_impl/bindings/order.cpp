@@ -26,8 +26,7 @@ PyObject* watch_order(PyObject* self, PyObject* args) {
     const auto found = find_fields(fields, now, "now"), next = find_fields(fields, following, "following");
     for (std::size_t p = 0; p < std::min(found.size(), next.size()); ++p)
       pairs.push_back({found[p], next[p], static_cast<std::size_t>(fields[found[p]].bytes)});
-    std::vector<OrderWatch::End> of_episodes;
-    for (const auto f : find_fields(fields, ends, "ends")) of_episodes.push_back({f, mask_of(fields[f])});
+    std::vector<EpisodeEnd> of_episodes = episode_ends(fields, ends, "ends");
     const bool order = PyUnicode_GET_LENGTH(option) != 0;
     // In braces, since clang before version 16 has no parentheses for an aggregate.
     ring.streams.order = std::make_unique<Order>(

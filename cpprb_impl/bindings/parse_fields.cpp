@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cfloat>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -106,6 +108,26 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
     field.stack_axis = parse_axis(field, PyList_GET_ITEM(axes.get(), nth++));
   }
   return fields;
+}
+
+std::string mask_of(const Field& field) {
+  const int type = field.descr()->type_num;
+  const auto bytes = static_cast<std::size_t>(field.bytes);
+  if (!PyTypeNum_ISFLOAT(type) && !PyTypeNum_ISCOMPLEX(type)) return std::string(bytes, '\xff');
+  std::string number(PyTypeNum_ISCOMPLEX(type) ? bytes / 2 : bytes, '\0');
+  const bool extended = type == NPY_LONGDOUBLE || type == NPY_CLONGDOUBLE;
+  const std::size_t used = extended && LDBL_MANT_DIG == 64 ? 10 : number.size();  // x86's long doubles are padded
+  std::fill_n(number.begin(), used, '\xff');
+  number[used - 1] = '\x7f';
+  if (PyDataType_ISBYTESWAPPED(field.descr()) == (std::endian::native == std::endian::little))
+    std::reverse(number.begin(), number.end());
+  return PyTypeNum_ISCOMPLEX(type) ? number + number : number;
+}
+
+std::vector<EpisodeEnd> episode_ends(const std::vector<Field>& fields, PyObject* names, const char* option) {
+  std::vector<EpisodeEnd> ends;
+  for (const auto f : find_fields(fields, names, option)) ends.push_back({f, mask_of(fields[f])});
+  return ends;
 }
 
 std::string path_of(PyObject* text, const char* what) {

@@ -29,7 +29,7 @@ void ring_dealloc(PyObject* self) {
 }
 
 PyObject* ring_add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-  return guarded<PyObject*>(nullptr, [&] { return add_rows(self, args, nargs, names, 1); });
+  return guarded<PyObject*>(nullptr, [&] { return add_rows(self, args, nargs, names, 1, false); });
 }
 
 PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
@@ -39,7 +39,7 @@ PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     try {
       if (ring.adds_directly) [[likely]]
         return ring.streams.nstep ? add_steps(self, args, nargs, names)
-                                  : add_rows(self, args, nargs, names, ring.environments);
+                                  : add_rows(self, args, nargs, names, ring.environments, true);
       if (!ring.add_through_python) return add_watched(self, args, nargs, names);
     } catch (const EnvironmentsGiven&) {
       through = "_add_some";
@@ -239,7 +239,11 @@ PyObject* ring_n_envs(PyObject* self, void*) {
 }
 
 PyObject* ring_nbytes(PyObject* self, void*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromSize_t(CallGuard(self).store().bytes()); });
+  return guarded<PyObject*>(nullptr, [&] {
+    CallGuard call(self);
+    const Sequences* sequences = call.ring().streams.sequences.get();
+    return PyLong_FromSize_t(call.store().bytes() + (sequences != nullptr ? sequences->bytes() : 0));
+  });
 }
 
 // The first line of each docstring is the signature that inspect.signature reads; types are in _native.pyi.
@@ -346,7 +350,8 @@ int prepare_types(PyObject* module) {
   PrioritizedRingType.tp_base = &RingType;
   for (auto* type : {&RingType, &PrioritizedRingType})
     if (PyType_Ready(type) < 0 || PyModule_AddType(module, type) < 0) return -1;
-  return add_state_methods(RingType) < 0 || add_order_methods(RingType) < 0 ? -1 : 0;
+  return add_state_methods(RingType) < 0 || add_order_methods(RingType) < 0 || add_sequence_methods(RingType) < 0 ? -1
+                                                                                                                  : 0;
 }
 
 }  // namespace rb

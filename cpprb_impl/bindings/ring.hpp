@@ -187,8 +187,10 @@ void check_environments(const Ring& ring, const std::vector<npy_int64>& environm
 // Raises RuntimeError if rows must not be added because another process writes the same files.
 void check_files(const Ring& ring);
 
-// Stores the rows of one call of add() without further processing; returns the first row's slot.
-PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments);
+// Stores the rows of one call of add() without further processing; returns the first row's slot. `are_steps`: whether
+// they continue the streams of steps.
+PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments,
+                   bool are_steps);
 // The same if the order of rows is watched, or for rows of some environments; throws OrderFound.
 PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                            const std::vector<npy_int64>* environments);

@@ -36,14 +36,6 @@ std::uint64_t unsigned_number(PyObject* value, const char* what) {
   raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, got %R", what, index.get());
 }
 
-template <class Number>
-PyObject* int64_array(const std::vector<Number>& numbers) {
-  auto count = static_cast<npy_intp>(numbers.size());
-  Ref array(checked(PyArray_SimpleNew(1, &count, NPY_INT64)));
-  std::copy(numbers.begin(), numbers.end(), static_cast<npy_int64*>(PyArray_DATA(array.array())));
-  return array.give();
-}
-
 // The slots that a caller names.
 class Slots {
  public:

@@ -23,6 +23,13 @@ PyObject* add_watched(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
 
 void end_episodes(PyObject* self) {
   Streams& streams = ring_of(self).streams;
+  if (streams.sequences) {
+    CallGuard call(self);
+    PythonWaiting waiting(call);
+    Sequences& sequences = *streams.sequences;
+    sequences.links.end_episodes(call.store().head() - call.store().stored(),
+                                 [&](std::uint64_t row) { sequences.sampler.ended(row); });
+  }
   if (streams.nstep) flush_steps(self);
   if (streams.order) streams.order->watch.forget();
   streams.episode_rows = 0;
@@ -32,6 +39,7 @@ void clear_streams(PyObject* self) {
   CallGuard call(self);
   Streams& streams = call.ring().streams;
   if (streams.order) streams.order->watch.forget();
+  if (streams.sequences) streams.sequences->links.restart();
   streams.episode_rows = 0;
   if (!streams.nstep) return;
   PythonWaiting waiting(call);

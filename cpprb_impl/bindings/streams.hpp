@@ -9,15 +9,17 @@
 #include "nstep.hpp"
 #include "order.hpp"
 #include "python.hpp"
+#include "sequences.hpp"
 
 namespace rb {
 
 struct Streams {
   explicit Streams(std::unique_ptr<Nstep> its_nstep) : nstep(std::move(its_nstep)) {}
 
-  const std::unique_ptr<Nstep> nstep;  // the pending steps; null if each step is a transition
-  std::unique_ptr<Order> order;        // what the next row should continue; null if it is not watched
-  std::uint64_t episode_rows = 0;      // transitions since the last end of an episode
+  const std::unique_ptr<Nstep> nstep;    // the pending steps; null if each step is a transition
+  std::unique_ptr<Order> order;          // what the next row should continue; null if it is not watched
+  std::unique_ptr<Sequences> sequences;  // which rows continue which; null without the option
+  std::uint64_t episode_rows = 0;        // transitions since the last end of an episode
 
   // Called in a forked child. It has no other threads, and continues a private buffer's streams; a shared buffer's
   // streams belong to the parent.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.contents.state import add_columns, restore, set_leaves
+from cpprb_impl.contents.state import add_columns, restore, set_leaves, set_links
 from cpprb_impl.ring.base import BufferBase
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class SavableBuffer(BufferBase):
         ------
         ValueError
             If the file was truncated or changed, has an unsupported version, or comes from a buffer with different
-            fields or a different `Nstep`. The message names the file; the buffer is unchanged.
+            fields or a different `Nstep`; or if this buffer has `sequences` and the saved one had not, so that its file
+            does not say which transition follows which. The message names the file; the buffer is unchanged.
         RuntimeError
             If another process added to the buffer meanwhile, or changed the file. A buffer that was empty is then
             cleared; otherwise the transitions loaded so far stay, with the default priority.
@@ -87,7 +88,15 @@ class SavableBuffer(BufferBase):
             is_empty = self._is_empty()
             try:
                 if contents.position is not None and is_empty:
-                    restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.pending)
+                    restore(
+                        self,
+                        contents.position,
+                        contents.columns,
+                        contents.rows,
+                        contents.leaves,
+                        contents.pending,
+                        contents.links,
+                    )
                     vars(self).update(contents.attributes)
                 else:
                     self._append(contents, 0, contents.rows)
@@ -122,6 +131,8 @@ class SavableBuffer(BufferBase):
         add_columns(self, contents.columns, first, end)
         if rows and contents.leaves is not None:
             set_leaves(self, contents.leaves, first, end)
+        if rows and contents.links is not None:
+            set_links(self, contents.links, first, end)
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
         self._set_episode_len(episode_len)  # the current episode does not come from the file

@@ -9,9 +9,13 @@ column_0, column_1, ...
     int64 (rows,). There is one such member for each field that uses these frames.
 leaves
     For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
+links
+    For buffers with `sequences`: uint32 (rows, 2). How many transitions before each the previous one of its stream is (0
+    if there is none), plus 2^31 for the first and 2^30 for the last step of an episode; and its step in its episode, or
+    in its stream if sequences may cross the ends of episodes, from 1 on.
 own_0, own_1, ...
-    Additional state of the buffer's class, such as pending n-step transitions, and the samples that `check_for_update`
-    remembers.
+    Additional state of the buffer's class, such as pending n-step transitions, the samples that `check_for_update`
+    remembers, and the newest transition of each stream.
 about.json
     "format", "version", "rows"; "columns": for each column its "names", "kind" ("rows" or "frames"), "dtype" and, for
     frames, "stack" (how many frames form a value; null if each frame is a value) and "axis" (the value's axis along
@@ -38,7 +42,7 @@ from cpprb_impl.contents.state import (
     NUMBERS,
     Columns,
     HeldSlots,
-    Leaves,
+    Numbers,
     kinds_of,
     position_of,
     row_bytes,
@@ -47,8 +51,10 @@ from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.nstep import fitting_steps
 
 FORMAT, VERSION = "cpprb_impl transitions", 1
+LINK = np.dtype(np.uint32)
 WAITING = "waiting "  # prefix of the name of a column of pending steps
-SAMPLES = "remembered samples"
+# Further state whose size depends on the buffer: the name of its array -> its name in `position_of`
+MORE = {"remembered samples": "samples", "newest of each stream": "streams"}
 
 
 @dataclass
@@ -57,8 +63,9 @@ class Contents:
 
     columns: Columns  # oldest first
     rows: int
-    leaves: Leaves | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
+    leaves: Numbers | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
     max_priority: float | None = None
+    links: Numbers | None = None  # with `sequences`
     # The saved buffer's state, and its class's attributes; None if this buffer cannot adopt them.
     position: dict[str, Any] | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
@@ -77,12 +84,13 @@ def write(buffer: BufferBase, stream: IO[bytes]) -> None:
         with _unchanged(buffer):
             slots, position = HeldSlots(buffer), position_of(buffer)
             own = {f"{WAITING}{name}": column for name, column in buffer._get_pending().items()} | buffer._own_state()
-            if len(samples := position.pop("samples", ())):
-                own[SAMPLES] = samples
+            own |= {name: array for name, key in MORE.items() if len(array := position.pop(key, ()))}
             columns = write_columns(writer, buffer, slots, kinds)
             if isinstance(buffer, PrioritizedRing):
                 pieces = map(buffer._get_leaves, slots.pieces(NUMBERS))
                 writer.write("leaves", np.dtype(np.float32), (len(slots),), pieces)
+            if buffer._get_streams() is not None:
+                writer.write("links", LINK, (len(slots), 2), _links(buffer, len(slots)))
             for number, array in enumerate(own.values()):
                 writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
         writer.finish(
@@ -97,6 +105,13 @@ def write(buffer: BufferBase, stream: IO[bytes]) -> None:
                 "own": list(own),
             }
         )
+
+
+def _links(buffer: BufferBase, rows: int) -> Iterator[np.ndarray]:
+    for at in range(0, rows, NUMBERS):
+        links = buffer._get_links(at, min(at + NUMBERS, rows))
+        assert links is not None
+        yield links
 
 
 @contextmanager
@@ -128,22 +143,28 @@ def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
     rows, options, position = header.integer("rows"), header.object("options"), header.object("position")
     columns, dtypes = read_columns(reader, header.objects("columns"), rows)
     leaves = reader.scan("leaves") if "max_priority" in position else None
+    links = reader.scan("links") if "links.npy" in reader.members else None
     own = {name: reader.read(f"own_{number}") for number, name in enumerate(header.strings("own"))}
     reader.check(about)
 
     contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
     if about.get("Nstep") != buffer._steps():
         raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
-    samples = own.pop(SAMPLES, np.empty(0, np.int64))
+    more = {key: own.pop(name, np.empty(0, np.int64)) for name, key in MORE.items()}
     state: dict[str, Any] = {
         "next_index": position.integer("next_index", most=options.integer("size", least=max(rows, 1)) - 1),
         "episode_len": position.integer("episode_len"),
         "unseen": position.integer("unseen"),
         "random": position.integers("random", 4, 2**64 - 1),
-        "samples": samples,
+        **more,
     }
-    if samples.dtype != np.int64 or samples.ndim != 1:
-        raise ValueError(f"{SAMPLES} must be int64 (n,), got {samples.dtype} of shape {samples.shape}")
+    for name, key in MORE.items():
+        if more[key].dtype != np.int64 or more[key].ndim != 1:
+            raise ValueError(f"{name} must be int64 (n,), got {more[key].dtype} of shape {more[key].shape}")
+    if buffer._get_streams() is None:
+        del state["streams"]
+    else:
+        contents.links = _fitting_links(links, rows)
     if not any(state["random"]):
         raise ValueError(f"{ABOUT}: 'random' must not be all zeros")
     if leaves is not None:
@@ -181,7 +202,8 @@ def _read_cpprb(buffer: BufferBase, reader: ArrayReader) -> Contents:
     columns, rows, nstep = from_cpprb.read(reader, kinds.keys(), most)
     if nstep != buffer.is_Nstep():
         raise ValueError(f"Nstep: the file's transitions {'are' if nstep else 'are not'} n-step, unlike the buffer's")
-    return Contents(fitting(columns, rows, {}, kinds), rows)
+    links = None if buffer._get_streams() is None else _fitting_links(None, rows)
+    return Contents(fitting(columns, rows, {}, kinds), rows, links=links)
 
 
 def _options(buffer: BufferBase) -> dict[str, Any]:
@@ -189,6 +211,8 @@ def _options(buffer: BufferBase) -> dict[str, Any]:
     options: dict[str, Any] = {"size": buffer.get_buffer_size()}
     if isinstance(buffer, PrioritizedRing):
         options["alpha"], options["eps"] = buffer._exponents()
+    if "sequences" in buffer._layout.options:
+        options["sequences"], options["n_envs"] = buffer._layout.options["sequences"], buffer.n_envs
     return options
 
 
@@ -200,6 +224,14 @@ def _check_leaves(leaves: StoredArray, rows: int) -> None:
         bad = np.flatnonzero(~(np.isfinite(some) & (some >= 0)))
         if bad.size:
             raise ValueError(f"leaves[{at + bad[0]}] must be finite and not negative, got {some[bad[0]]}")
+
+
+def _fitting_links(links: StoredArray | None, rows: int) -> StoredArray:
+    if links is None:
+        raise ValueError("the file must have links between its transitions, as a buffer with sequences writes them")
+    if links.dtype != LINK or links.shape != (rows, 2):
+        raise ValueError(f"links must be uint32 of shape {(rows, 2)}, got {links.dtype} of shape {links.shape}")
+    return links
 
 
 def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
@@ -226,7 +258,7 @@ class _ConvertedLeaves:
         return _powers(np.maximum(priorities, 0), *self.wanted)
 
 
-def _converted(leaves: StoredArray, given: tuple[float, float], wanted: tuple[float, float]) -> Leaves | None:
+def _converted(leaves: StoredArray, given: tuple[float, float], wanted: tuple[float, float]) -> Numbers | None:
     """Return the leaves for different exponents; None if the priorities cannot be recovered because alpha was 0."""
     if given == wanted:
         return leaves

@@ -73,6 +73,7 @@ class Rows:
 
     def __init__(self, buffer: Ring, stored: int) -> None:
         self.buffer, self.kinds, self.stored = buffer, native_kinds(buffer), stored
+        self._has_links = buffer._get_streams() is not None
         self._unstored = 0  # rows that were added but are not stored
         self.framed = framed_fields(buffer, self.kinds)
         self._plain = [name for name in self.kinds if name not in self.framed and not self._is_next(name)]
@@ -116,6 +117,12 @@ class Rows:
             return np.zeros(end - first, np.float32)
         return self.buffer._get_leaves(slots_between(self.buffer, first, end))
 
+    def links(self, first: int, end: int) -> np.ndarray | None:
+        """Return the links of these rows, as `Ring._get_links` does."""
+        if not self._has_links:
+            return None
+        return self.buffer._get_links(first, end) if first < self.stored else np.zeros((end - first, 2), np.uint32)
+
     def packed(self, first: int, end: int) -> list[np.ndarray]:
         """Return the argument of `add_packed`: contiguous arrays, to be concatenated as bytes."""
         columns: Mapping[str, Any] = self.between(first, end)
@@ -125,8 +132,8 @@ class Rows:
             arrays += [np.array([len(column.frames)]), column.frames, column.first]
             if field.has_next:
                 arrays.append(columns[f"next_{name}"].first)
-        leaves = self.leaves(first, end)
-        return [np.ascontiguousarray(array) for array in (arrays if leaves is None else [*arrays, leaves])]
+        more = (each for each in (self.leaves(first, end), self.links(first, end)) if each is not None)
+        return [np.ascontiguousarray(array) for array in (*arrays, *more)]
 
     def add_packed(self, data: Any) -> None:
         """Add the rows in the bytes of `packed` to the buffer, with their leaves."""
@@ -148,11 +155,11 @@ class Rows:
             columns[name] = Frames(frames, read(NUMBER, (rows,)), field.stack, field.axis)
             if field.has_next:
                 columns[f"next_{name}"] = Frames(frames, read(NUMBER, (rows,)), field.stack, field.axis)
-        has_leaves = isinstance(self.buffer, PrioritizedRing)
-        self.add(columns, rows, read(np.dtype(np.float32), (rows,)) if has_leaves else None)
+        leaves = read(np.dtype(np.float32), (rows,)) if isinstance(self.buffer, PrioritizedRing) else None
+        self.add(columns, rows, leaves, read(np.dtype(np.uint32), (rows, 2)) if self._has_links else None)
 
-    def add(self, columns: Columns, rows: int, leaves: np.ndarray | None) -> None:
-        """Add rows to the buffer, with their leaves."""
+    def add(self, columns: Columns, rows: int, leaves: np.ndarray | None, links: np.ndarray | None) -> None:
+        """Add rows to the buffer, with their leaves and links."""
         stored = self.buffer.get_stored_size()
         if stored == self.stored:
             slots = slots_between(self.buffer, stored + self._unstored, stored + self._unstored + rows)
@@ -166,6 +173,8 @@ class Rows:
         if leaves is not None:
             stored = self.buffer.get_stored_size()
             self.buffer._set_leaves(slots_between(self.buffer, stored - rows, stored), leaves)
+        if links is not None:
+            self.buffer._set_links(stored, links)
 
 
 class PickledRows:
@@ -205,7 +214,9 @@ class PickledRows:
         kind, stored, position, pending, recipe, _ = self._start
         filling = Filling(kind, stored, position, pending, recipe, parts)
         for first, end in self._rows.ranges(self._buffer._written):
-            filling.rows.add(self._rows.between(first, end), end - first, self._rows.leaves(first, end))
+            filling.rows.add(
+                self._rows.between(first, end), end - first, self._rows.leaves(first, end), self._rows.links(first, end)
+            )
             self.check()
         return filling
 

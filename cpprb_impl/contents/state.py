@@ -138,13 +138,27 @@ class HeldSlots:
         return (self[at : at + step] for at in range(0, self._rows, step))
 
 
-class Leaves(Protocol):
-    """(priority + eps)^alpha of rows; a slice is an array of float32."""
+class Numbers(Protocol):
+    """Numbers of each row, such as its leaf, (priority + eps)^alpha; a slice is an array."""
 
     def __getitem__(self, rows: slice, /) -> np.ndarray: ...
 
 
-def set_leaves(buffer: Ring, leaves: Leaves, first: int, end: int) -> None:
+#: The bits of a link that say how far back the previous transition of the stream is; see `Ring._get_links`.
+BACK = np.uint32(2**30 - 1)
+
+
+def set_links(buffer: Ring, links: Numbers, first: int, end: int) -> None:
+    """Link the newest transitions of a buffer to each other, as links[first], ..., links[end - 1] say."""
+    before = buffer.get_stored_size() - end
+    for at in range(first, end, NUMBERS):
+        some = np.array(links[at : min(at + NUMBERS, end)])
+        outside = (some[:, 0] & BACK) > np.arange(at - first, at - first + len(some))
+        some[outside & (before + first > 0), 0] &= ~BACK  # what it continues is not what is stored before it
+        buffer._set_links(before + at, some)
+
+
+def set_leaves(buffer: Ring, leaves: Numbers, first: int, end: int) -> None:
     """Set the leaves of the newest rows of a prioritized buffer to leaves[first], ..., leaves[end - 1]."""
     slots = HeldSlots(buffer)
     before = len(slots) - end
@@ -154,13 +168,15 @@ def set_leaves(buffer: Ring, leaves: Leaves, first: int, end: int) -> None:
 
 
 def position_of(buffer: Ring) -> dict[str, Any]:
-    """Return the buffer's state apart from transitions and priorities: numbers, and one array of int64, "samples"."""
+    """Return the buffer's state apart from its transitions: numbers, and the arrays "samples" and "streams"."""
     position = {
         "next_index": buffer.get_next_index(),
         "episode_len": buffer.get_current_episode_len(),
         "random": buffer._get_random(),
         "unseen": min(buffer._get_unseen(), buffer.get_stored_size()),
     }
+    if (streams := buffer._get_streams()) is not None:
+        position["streams"] = streams
     if isinstance(buffer, PrioritizedRing):
         position["max_priority"] = buffer.get_max_priority()
         position["samples"] = buffer._get_samples()
@@ -172,8 +188,9 @@ def restore(
     position: dict[str, Any],
     columns: Columns,
     rows: int,
-    leaves: Leaves | None,
+    leaves: Numbers | None,
     pending: Mapping[str, np.ndarray],
+    links: Numbers | None = None,
 ) -> None:
     """Fill an empty buffer with `rows` transitions, oldest first in `columns`, and the state `position`.
 
@@ -190,6 +207,8 @@ def restore(
     add_columns(buffer, columns, 0, rows)
     if leaves is not None:
         set_leaves(buffer, leaves, 0, rows)
+    if links is not None:
+        set_links(buffer, links, 0, rows)
     set_position(buffer, position, pending)
 
 
@@ -199,6 +218,8 @@ def set_position(buffer: Ring, position: dict[str, Any], pending: Mapping[str, n
         buffer._set_max_priority(position["max_priority"])
     buffer._set_unseen(position["unseen"])
     buffer._set_samples(position.get("samples", ()))  # missing in old pickles and files
+    if "streams" in position:
+        buffer._set_streams(position["streams"])
     buffer._set_episode_len(position["episode_len"])
     buffer._set_random(position["random"])
     add_pending(buffer, pending)

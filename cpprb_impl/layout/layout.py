@@ -38,9 +38,10 @@ from cpprb_impl.layout.options import (
     checked,
     stored,
 )
+from cpprb_impl.layout.sequences import read_sequences
 
 #: Options that the layout of a shared buffer may contain.
-IN_SHARED = SharedPrioritizedOptions.__annotations__.keys() - APART - {"compress"}
+IN_SHARED = SharedPrioritizedOptions.__annotations__.keys() - APART - {"compress", "sequences"}
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,16 @@ class Layout:
                 f"compress must be None in a shared buffer, whose frames have a fixed size, got {options['compress']!r}"
             )
         check_compress(options["compress"], stacked, prefix)
+        sequences = options["sequences"]
+        if sequences is not None:
+            _refuse_with_sequences(options, steps, is_shared=is_shared, prioritized=prioritized)
+            sequences = read_sequences(sequences, given, capacity, options["n_envs"])
         if prefix and is_shared:  # processes with different working directories open its files, too
             prefix = os.path.join(os.getcwd(), prefix)
-        chosen = stored({**options, "next_of": following, "stack_compress": stacked, "mmap_prefix": prefix})
+        chosen = stored(
+            {**options, "next_of": following, "stack_compress": stacked, "mmap_prefix": prefix}
+            | {"sequences": sequences}
+        )
         if objects:
             _refuse_with_objects(options, steps)
             refuse_objects(objects, stacked, prefix)
@@ -172,8 +180,17 @@ class Given(NamedTuple):
 def _refuse_with_objects(options: Mapping[str, Any], steps: Mapping[str, Any] | None) -> None:
     if options["n_envs"] != 1 or (steps and {"truncated", "discount"} & steps.keys()):
         raise ValueError("n_envs, and Nstep's truncated and discount, need a buffer without fields of Python objects")
-    if options["autoreset"] is not None:
-        raise ValueError("autoreset needs a buffer without fields of Python objects")
+    for name in ("autoreset", "sequences"):
+        if options[name] is not None:
+            raise ValueError(f"{name} needs a buffer without fields of Python objects")
+
+
+def _refuse_with_sequences(
+    options: Mapping[str, Any], steps: Mapping[str, Any] | None, *, is_shared: bool, prioritized: bool
+) -> None:
+    for what, is_given in (("Nstep", steps), ("a shared buffer", is_shared), ("priorities", prioritized)):
+        if is_given:
+            raise ValueError(f"sequences must be None with {what}, got {options['sequences']!r}")
 
 
 def _dtype_as_json(dtype: np.dtype) -> Any:

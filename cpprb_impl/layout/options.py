@@ -30,6 +30,7 @@ class BufferOptions(TypedDict, total=False):
     stack_compress: Stacks
     default_dtype: Any
     Nstep: Mapping[str, Any] | None
+    sequences: Mapping[str, Any] | None
     n_envs: int
     autoreset: str | None
     compress: str | None
@@ -114,6 +115,7 @@ OPTIONS: dict[str, Option] = {
     "compress": Option(),
     "default_dtype": Option(),
     "Nstep": Option(),
+    "sequences": Option(),
     "n_envs": Option(1, integer),
     "autoreset": Option(None, _mode),
     "mmap_prefix": Option(),

@@ -204,11 +204,11 @@ template <class Copy>
 void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
                    char* const* to) const {
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    if (!fields_[f].framed && !(is_wide() && in_row(f)))
+    if (!fields_[f].framed && !(is_wide() && in_row(f)) && to[f] != nullptr)
       gather<Copy>(columns_[f], slots + first, last - first, to[f] + first * fields_[f].bytes);
   if (is_wide()) read_wide<Copy>(slots, first, last, count, to);
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    if (!streams_[f].empty())
+    if (!streams_[f].empty() && to[f] != nullptr)
       read_framed(f, slots, first, last, to);
     else if (pools_[f])
       read_shared(f, slots, first, last, to);
@@ -226,7 +226,7 @@ void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t la
     const char* row = base_ + slots[i] * stride_;
     const char* next_row = i + 1 < count ? base_ + slots[i + 1] * stride_ : row;
     for (const auto f : in_row_) {
-      if (fields_[f].framed) continue;
+      if (fields_[f].framed || to[f] == nullptr) continue;
       const std::size_t bytes = fields_[f].bytes;
       for (std::size_t done = 0, piece; done < bytes; done += piece) {
         piece = std::min(most, bytes - done);

@@ -61,8 +61,8 @@ class Rows {
   void forget_before(std::uint64_t oldest_slot, std::uint64_t stored);
   void clear();
 
-  // Copies the values of rows slots[first] .. slots[last - 1] to places first .. last - 1 of to[field]. `count` is the
-  // length of `slots`.
+  // Copies the values of rows slots[first] .. slots[last - 1] to places first .. last - 1 of to[field]; null for a
+  // field that is not wanted. `count` is the length of `slots`.
   void read(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count, char* const* to) const;
   // How many rows should be checked and then read at a time.
   std::size_t tile() const;

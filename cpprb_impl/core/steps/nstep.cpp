@@ -113,12 +113,7 @@ void NstepWindow::move_to(std::size_t room) {
   room_ = room;
 }
 
-bool NstepWindow::has(const StepEnd& end, std::size_t step) const {
-  const char* value = at(end.column, step);
-  for (std::size_t i = 0; i < end.mask.size(); ++i)
-    if ((value[i] & end.mask[i]) != 0) return true;
-  return false;
-}
+bool NstepWindow::has(const StepEnd& end, std::size_t step) const { return end.is_in(at(end.column, step)); }
 
 bool NstepWindow::find_ends(std::size_t count) {
   ends_.resize(count);

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "episode_end.hpp"
+
 namespace rb {
 
 enum class NumberKind { half, single, twice, extended };  // floating point of 16, 32 and 64 bits, and long double
@@ -35,11 +37,9 @@ struct StepColumn {
   bool swapped = false;  // a transition's numbers have the opposite byte order
 };
 
-// A step ends if its value has any bit of `mask` set. A transition stores `one` as done if its last step is done,
-// otherwise zeros.
-struct StepEnd {
-  std::size_t column;
-  std::string mask, one;
+// A transition stores `one` as done if its last step is done, otherwise zeros.
+struct StepEnd : EpisodeEnd {
+  std::string one;
 };
 
 // The window of pending steps, oldest first. It holds only the steps' values, and does not depend on where transitions

@@ -18,7 +18,7 @@ std::uint64_t hash_of(const char* value, std::size_t bytes) {
 
 }  // namespace
 
-OrderWatch::OrderWatch(std::vector<Pair> pairs, std::vector<End> ends, std::size_t environments, bool order,
+OrderWatch::OrderWatch(std::vector<Pair> pairs, std::vector<EpisodeEnd> ends, std::size_t environments, bool order,
                        bool starts)
     : pairs_(std::move(pairs)),
       ends_(std::move(ends)),
@@ -43,7 +43,7 @@ OrderWatch::Finding OrderWatch::look(const char* const* data, std::size_t count,
 OrderWatch::Finding OrderWatch::look_at(const char* const* data, std::size_t row, std::size_t environment) {
   Last& last = next_.last[environment];
   std::uint64_t* following = next_.following.data() + environment * pairs_.size();
-  const bool end = is_end(data, row);
+  const bool end = ends_episode(ends_, data, row);
   const auto continues = [&](std::size_t p) {
     return hash_of(data[pairs_[p].now] + row * pairs_[p].bytes, pairs_[p].bytes) == following[p];
   };
@@ -74,15 +74,6 @@ OrderWatch::Finding OrderWatch::look_at_start(bool continues, bool is_end, const
   if (next_.joined++ == 0) next_.first_end = there;
   next_.ends_differ |= there != next_.first_end;
   return next_.joined >= kStarts && next_.ends_differ ? Finding::joined_starts : Finding::nothing;
-}
-
-bool OrderWatch::is_end(const char* const* data, std::size_t row) const {
-  for (const End& end : ends_) {
-    const char* value = data[end.column] + row * end.mask.size();
-    for (std::size_t i = 0; i < end.mask.size(); ++i)
-      if ((value[i] & end.mask[i]) != 0) return true;
-  }
-  return false;
 }
 
 void OrderWatch::stop(Finding found) {

@@ -6,9 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
+
+#include "episode_end.hpp"
 
 namespace rb {
 
@@ -21,11 +22,6 @@ class OrderWatch {
   struct Pair {
     std::size_t now, following, bytes;
   };
-  // A row ends an episode if its value in a column has any bit of `mask` set.
-  struct End {
-    std::size_t column;
-    std::string mask;
-  };
   enum class Finding {
     nothing,
     no_order,      // kMisses rows follow a row that ends no episode, and none begins where that row ended
@@ -33,7 +29,7 @@ class OrderWatch {
   };
 
   // Rows cycle through E environments. `order` and `starts` say which of the two mistakes to look for.
-  OrderWatch(std::vector<Pair> pairs, std::vector<End> ends, std::size_t environments, bool order, bool starts);
+  OrderWatch(std::vector<Pair> pairs, std::vector<EpisodeEnd> ends, std::size_t environments, bool order, bool starts);
 
   // Checks rows that will be stored: data[column] has the contiguous values of `count` rows. If `environments` is not
   // null, it names each row's environment. The rows are forgotten unless keep() is called.
@@ -61,10 +57,9 @@ class OrderWatch {
 
   Finding look_at(const char* const* data, std::size_t row, std::size_t environment);
   Finding look_at_start(bool continues, bool is_end, const std::uint64_t* following);
-  bool is_end(const char* const* data, std::size_t row) const;
 
   std::vector<Pair> pairs_;
-  std::vector<End> ends_;
+  std::vector<EpisodeEnd> ends_;
   std::size_t environments_;
   State known_, next_;
 };

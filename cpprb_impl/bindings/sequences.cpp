@@ -1,0 +1,313 @@
+#include "sequences.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "ring.hpp"
+#include "state.hpp"
+
+namespace rb {
+namespace {
+
+constexpr std::size_t kMostDimensions = 30;  // of a field: an array has at most 32
+
+AtEnd at_end_named(std::string_view name) {
+  if (name == "stop") return AtEnd::stop;
+  if (name == "pad") return AtEnd::pad;
+  if (name == "cross") return AtEnd::cross;
+  raise(PyExc_ValueError, "sequences: ends must be 'stop', 'pad' or 'cross', got '%.*s'", static_cast<int>(name.size()),
+        name.data());
+}
+
+Sequences& sequences_of(Ring& ring, const char* method) {
+  if (!ring.streams.sequences)
+    raise(PyExc_ValueError, "%s() requires a buffer that was created with the option `sequences`", method);
+  return *ring.streams.sequences;
+}
+
+// The arrays of one batch of sequences.
+class SequenceColumns {
+ public:
+  SequenceColumns(const Ring& ring, npy_intp sequences, bool time_major)
+      : sequences_(sequences),
+        length_(static_cast<npy_intp>(ring.streams.sequences->sampler.options().length())),
+        time_major_(time_major) {
+    const std::vector<std::size_t>& states = ring.streams.sequences->states;
+    for (std::size_t f = 0; f < ring.fields.size(); ++f) {
+      Field field = like(ring.fields[f]);
+      const bool is_state = std::find(states.begin(), states.end(), f) != states.end();
+      add(std::move(field), !is_state);
+    }
+    add(scalar("is_first", NPY_BOOL, 1), true);
+    if (!ring.streams.sequences->sampler.options().pads()) return;
+    add(scalar("mask", NPY_BOOL, 1), true);
+    add(scalar("lengths", NPY_INT64, 8), false);
+  }
+
+  const std::vector<Field>& all() const { return columns_; }
+  std::size_t place(std::size_t sequence, std::size_t step) const {
+    return time_major_ ? step * static_cast<std::size_t>(sequences_) + sequence
+                       : sequence * static_cast<std::size_t>(length_) + step;
+  }
+
+ private:
+  static Field scalar(const char* name, int type, npy_intp bytes) {
+    Field field;
+    field.name = Ref(checked(PyUnicode_InternFromString(name)));
+    field.dtype = Ref(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type)));
+    field.elements = 1;
+    field.bytes = bytes;
+    return field;
+  }
+
+  void add(Field field, bool of_each_step) {
+    field.rows = of_each_step && time_major_ ? length_ : sequences_;
+    if (of_each_step) {
+      const npy_intp second = time_major_ ? sequences_ : length_;
+      field.shape.insert(field.shape.begin(), second);
+      field.bytes *= second;
+    }
+    columns_.push_back(std::move(field));
+  }
+
+  npy_intp sequences_, length_;
+  bool time_major_;
+  std::vector<Field> columns_;
+};
+
+// Writes which steps are the first of an episode, which are stored and which padded, and zeros in place of padded
+// steps.
+void finish(const Ring& ring, const SequenceColumns& columns, const DrawnSequences& drawn, char* const* places) {
+  const Sequences& sequences = *ring.streams.sequences;
+  const SequenceOptions& options = sequences.sampler.options();
+  const std::size_t fields = ring.fields.size(), length = options.length();
+  char* const is_first = places[fields];
+  std::memset(is_first, 0, drawn.spans.size() * length);
+  const auto begins = [&](std::size_t place) {
+    return static_cast<char>((sequences.links.link(drawn.steps.slots[place]) & Links::kFirst) != 0);
+  };
+  // Sequences that cannot cross the end of an episode have at most one first step.
+  const std::size_t most = options.at_end == AtEnd::cross ? length : 1;
+  for (std::size_t b = 0; b < drawn.spans.size(); ++b) {
+    const Span span = drawn.spans[b];
+    for (std::size_t t = span.before; t < span.before + std::min<std::size_t>(most, span.rows); ++t)
+      is_first[columns.place(b, t)] = begins(columns.place(b, t));
+  }
+  if (!options.pads()) return;
+  char* const mask = places[fields + 1];
+  auto* const lengths = reinterpret_cast<npy_int64*>(places[fields + 2]);
+  for (std::size_t b = 0; b < drawn.spans.size(); ++b) {
+    const Span span = drawn.spans[b];
+    lengths[b] = span.rows;
+    for (std::size_t t = 0; t < length; ++t) {
+      const std::size_t place = columns.place(b, t);
+      mask[place] = static_cast<char>(t >= span.before && t < span.before + span.rows);
+      if (mask[place] != 0) continue;
+      for (std::size_t f = 0; f < fields; ++f)
+        if (columns.all()[f].shape.size() > ring.fields[f].shape.size()) {
+          const auto bytes = static_cast<std::size_t>(ring.fields[f].bytes);
+          std::memset(places[f] + place * bytes, 0, bytes);
+        }
+    }
+  }
+}
+
+[[noreturn]] void raise_none(const Sequences& sequences) {
+  const SequenceOptions& options = sequences.sampler.options();
+  const std::uint64_t least = options.from_state ? options.length() : options.size;
+  const std::uint64_t longest = sequences.sampler.longest_run();
+  raise(PyExc_ValueError,
+        "cannot sample a sequence: %s of %llu consecutive steps must be stored, got %llu, so %llu are missing",
+        options.at_end == AtEnd::cross ? "a stream" : "an episode", static_cast<unsigned long long>(least),
+        static_cast<unsigned long long>(longest), static_cast<unsigned long long>(least - std::min(longest, least)));
+}
+
+PyObject* sample_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded<PyObject*>(nullptr, [&] {
+    PyObject* given[3];
+    sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "time_major", "out"}, given);
+    const npy_intp count = batch_size(given[0]);
+    const int time_major = given[1] == nullptr ? 0 : PyObject_IsTrue(given[1]);
+    if (time_major < 0) throw PythonError();
+    CallGuard call(self);
+    Ring& ring = call.ring();
+    Sequences& sequences = sequences_of(ring, "sample_sequences");
+    const SequenceColumns columns(ring, count, time_major != 0);
+    Batch batch(columns.all(), count, {}, for_batch(ring, given[2]), &ring.recent);
+    Borrowed<DrawnSequences> drawn(sequences.drawn);
+    drawn->spans.resize(static_cast<std::size_t>(count));
+    bool found;
+    {
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      found = sequences.sampler.draw(ring.random, time_major != 0, *drawn);
+      if (found) {
+        std::vector<char*> steps(batch.places(), batch.places() + ring.fields.size()), first(steps.size());
+        for (const std::size_t f : sequences.states) std::swap(steps[f], first[f]);
+        sequences.sampler.read(drawn->steps, steps.data(), waiting);
+        if (!sequences.states.empty()) sequences.sampler.read(drawn->first, first.data(), waiting);
+        finish(ring, columns, *drawn, batch.places());
+      }
+    }
+    if (!found) raise_none(sequences);
+    return batch.give();
+  });
+}
+
+PyObject* get_valid_sequences(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    CallGuard call(self);
+    Sequences& sequences = sequences_of(call.ring(), "get_valid_sequences");
+    PythonWaiting waiting(call);
+    return PyLong_FromUnsignedLongLong(sequences.sampler.count());
+  });
+}
+
+// The following restore links, for copies and files.
+
+PyObject* get_links(PyObject* self, PyObject* args) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    Py_ssize_t begin, end;
+    if (!PyArg_ParseTuple(args, "nn", &begin, &end)) throw PythonError();
+    CallGuard call(self);
+    if (!call.ring().streams.sequences) Py_RETURN_NONE;
+    const auto stored = static_cast<Py_ssize_t>(call.store().stored());
+    if (begin < 0 || begin > end || end > stored)
+      raise(PyExc_IndexError, "rows must be from 0 to %zd, got %zd to %zd", stored, begin, end);
+    const Links& links = call.ring().streams.sequences->links;
+    npy_intp dims[] = {end - begin, 2};
+    Ref array(checked(PyArray_SimpleNew(2, dims, NPY_UINT32)));
+    auto* to = static_cast<npy_uint32*>(PyArray_DATA(array.array()));
+    const std::uint64_t oldest = call.store().head() - call.store().stored();
+    for (Py_ssize_t i = begin; i < end; ++i) {
+      const std::uint64_t slot = (oldest + static_cast<std::uint64_t>(i)) % call.store().capacity();
+      *to++ = links.link(slot);
+      *to++ = links.number(slot);
+    }
+    return array.give();
+  });
+}
+
+PyObject* set_links(PyObject* self, PyObject* args) {
+  return guarded<PyObject*>(nullptr, [&] {
+    Py_ssize_t begin;
+    PyObject* given;
+    if (!PyArg_ParseTuple(args, "nO", &begin, &given)) throw PythonError();
+    const Ref array(checked(PyArray_FROMANY(given, NPY_UINT32, 2, 2, NPY_ARRAY_CARRAY_RO)));
+    const auto* links = static_cast<const npy_uint32*>(PyArray_DATA(array.array()));
+    const npy_intp count = PyArray_SIZE(array.array()) / 2;
+    CallGuard call(self);
+    Sequences& sequences = sequences_of(call.ring(), "_set_links");
+    const auto stored = static_cast<npy_intp>(call.store().stored());
+    if (begin < 0 || begin + count > stored)
+      raise(PyExc_IndexError, "rows must be from 0 to %zd, got %zd to %zd", stored, begin, begin + count);
+    const std::uint64_t tail = call.store().head() - call.store().stored();
+    const std::uint64_t first = tail + static_cast<std::uint64_t>(begin);
+    for (npy_intp i = 0; i < count; ++i) sequences.links.put(first + static_cast<std::uint64_t>(i), tail, links[2 * i], links[2 * i + 1]);
+    sequences.sampler.changed_from(first);
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* get_streams(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    CallGuard call(self);
+    Sequences* sequences = call.ring().streams.sequences.get();
+    if (sequences == nullptr) Py_RETURN_NONE;
+    sequences->sampler.count();  // without sequences that are no longer stored, as in a copy: both draw the same
+    return int64_array(sequences->links.streams(call.store().head()));
+  });
+}
+
+PyObject* set_streams(PyObject* self, PyObject* given) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const Ref array = as_indexes(given);
+    const auto* from = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
+    const std::vector<std::int64_t> streams(from, from + PyArray_SIZE(array.array()));
+    CallGuard call(self);
+    Ring& ring = call.ring();
+    Sequences& sequences = sequences_of(ring, "_set_streams");
+    if (streams.size() != ring.environments || std::ranges::any_of(streams, [](std::int64_t each) { return each < 0; }))
+      raise(PyExc_ValueError, "streams must be %zu numbers from 0 on", ring.environments);
+    sequences.links.set_streams(streams, call.store().head());
+    Py_RETURN_NONE;
+  });
+}
+
+PyMethodDef methods[] = {
+    {"sample_sequences", method(sample_sequences), METH_FASTCALL | METH_KEYWORDS,
+     "sample_sequences($self, /, batch_size, time_major=False, out=None)\n--\n\n"
+     "Return sequences of consecutive steps, drawn uniformly, with replacement, from all that are wholly stored: a\n"
+     "dict of arrays (batch_size, T, *shape), or (T, batch_size, *shape) if `time_major`. T is the burn-in plus the\n"
+     "size of the option `sequences`. \"is_first\", bool, is true at the first step of an episode. If steps can be\n"
+     "padded, \"mask\", bool, is false at a padded step, where all fields are 0, and \"lengths\", int64 "
+     "(batch_size,),\n"
+     "counts the other steps. Fields of stored state are (batch_size, *shape), of the first step. The arrays are new,\n"
+     "unless `out` is given: a dict with an array for each of these, which is filled and returned. Raises ValueError\n"
+     "if no sequence is stored, and says how many steps are missing, or if the buffer has no `sequences`."},
+    {"get_valid_sequences", get_valid_sequences, METH_NOARGS,
+     "get_valid_sequences($self, /)\n--\n\n"
+     "Return the number of different sequences that `sample_sequences` can draw now."},
+    {"_get_links", get_links, METH_VARARGS,
+     "_get_links(begin, end) -> uint32 (end - begin, 2), or None without sequences\n\n"
+     "For each of the transitions begin, begin + 1, ..., end - 1, counted from the oldest: how many rows before it the\n"
+     "previous one of its stream is (0: there is none), plus 2^31 for the first and 2^30 for the last step of an\n"
+     "episode; and its step in its episode, or in its stream if sequences may cross ends, from 1 on."},
+    {"_set_links", set_links, METH_VARARGS,
+     "_set_links(begin, links)\n\nSet the links of the transitions begin, begin + 1, ..., counted from the oldest."},
+    {"_get_streams", get_streams, METH_NOARGS,
+     "_get_streams() -> int64 (n_envs,), or None without sequences\n\n"
+     "How many rows ago each stream got its newest transition (0: none), times 2, plus 1 if its next one begins an\n"
+     "episode."},
+    {"_set_streams", set_streams, METH_O, "_set_streams(streams)\n\nContinue from what `_get_streams` returned."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+Sequences::Sequences(const SequencesOption& option, PrivateStore& store, std::size_t environments)
+    : ends(option.ends),
+      states(option.states),
+      links(store.capacity(), environments, option.core.at_end == AtEnd::cross),
+      sampler(option.core, store, links) {}
+
+SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fields) {
+  static const char* names[] = {"size", "burn_in", "period", "ends", "done", "state", nullptr};
+  unsigned size, burn_in, period;
+  const char* ends;
+  PyObject *done, *state;
+  if (!PyDict_Check(option)) raise(PyExc_TypeError, "sequences must be a dict, got %R", option);
+  const Ref none(checked(PyTuple_New(0)));
+  if (!PyArg_ParseTupleAndKeywords(none.get(), option, "IIIsOO", const_cast<char**>(names), &size, &burn_in, &period,
+                                   &ends, &done, &state))
+    throw PythonError();
+  if (size < 1 || period < 1) raise(PyExc_ValueError, "sequences: size and period must be at least 1");
+  for (const Field& field : fields)
+    if (field.shape.size() > kMostDimensions)
+      raise(PyExc_ValueError, "sequences: %U must have at most %zu dimensions, got %zu", field.name.get(),
+            kMostDimensions, field.shape.size());
+  SequencesOption parsed;
+  parsed.states = find_fields(fields, state, "sequences: state");
+  parsed.core = {size, burn_in, period, at_end_named(ends), !parsed.states.empty()};
+  parsed.ends = episode_ends(fields, done, "sequences: done");
+  return parsed;
+}
+
+void link_rows(Ring& ring, const char* const* data, std::size_t count, const std::vector<npy_int64>* environments) {
+  Sequences& sequences = *ring.streams.sequences;
+  const std::uint64_t first = ring.store->head() - count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t stream =
+        environments != nullptr ? static_cast<std::size_t>((*environments)[i]) : i % ring.environments;
+    sequences.links.add(first + i, stream, ends_episode(sequences.ends, data, i));
+  }
+}
+
+void leave_unlinked(Ring& ring, std::size_t count) {
+  for (std::size_t i = 1; i <= count; ++i) ring.streams.sequences->links.put(ring.store->head() - i, 0, 0);
+}
+
+int add_sequence_methods(PyTypeObject& type) { return add_methods(type, methods); }
+
+}  // namespace rb

@@ -1,0 +1,45 @@
+// Sequences of consecutive steps: parses the option, links the rows of add(), and returns batches.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "../core/samplers/sequence_sampler.hpp"
+#include "fields.hpp"
+#include "python.hpp"
+
+namespace rb {
+
+struct Ring;
+
+// The option, parsed.
+struct SequencesOption {
+  SequenceOptions core;
+  std::vector<EpisodeEnd> ends;
+  std::vector<std::size_t> states;  // fields of which a sequence has only its first step's value
+};
+
+struct Sequences {
+  Sequences(const SequencesOption& option, PrivateStore& store, std::size_t environments);
+
+  const std::vector<EpisodeEnd> ends;
+  const std::vector<std::size_t> states;
+  Links links;
+  SequenceSampler sampler;
+  DrawnSequences drawn;
+
+  std::size_t bytes() const { return links.bytes() + sampler.bytes(); }
+};
+
+// Parses a dict of "size", "burn_in", "period", "ends", "done" and "state". Raises KeyError, TypeError, ValueError.
+SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fields);
+
+// Links the `count` rows that the call of add() in progress has just stored. Rows cycle through all environments,
+// unless `environments` has one for each.
+void link_rows(Ring& ring, const char* const* data, std::size_t count, const std::vector<npy_int64>* environments);
+// For rows that were stored without add(): none continues another.
+void leave_unlinked(Ring& ring, std::size_t count);
+
+int add_sequence_methods(PyTypeObject& type);
+
+}  // namespace rb

@@ -1,0 +1,69 @@
+#include "links.hpp"
+
+#include <algorithm>
+
+#include "../base/sizes.hpp"
+
+namespace rb {
+
+Links::Links(std::uint64_t capacity, std::size_t streams, bool across)
+    : capacity_(capacity),
+      across_(across),
+      memory_(Memory::make_private(times(capacity, 2 * sizeof(std::uint32_t)))),
+      links_(reinterpret_cast<std::uint32_t*>(memory_.data())),
+      numbers_(links_ + capacity),
+      streams_(streams) {}
+
+void Links::add(std::uint64_t row, std::size_t stream, bool is_last) {
+  Stream& its = streams_[stream];
+  const std::uint64_t back = its.last == kNone || row - its.last >= capacity_ ? 0 : row - its.last;
+  put(row, 0, static_cast<std::uint32_t>(back) | (its.begins ? kFirst : 0) | (is_last ? kLast : 0));
+  its = {row, is_last};
+}
+
+void Links::restart() {
+  std::fill(streams_.begin(), streams_.end(), Stream{});
+  is_even_ = true;
+}
+
+void Links::put(std::uint64_t row, std::uint64_t tail, std::uint32_t link, std::uint32_t number) {
+  const std::uint64_t back = link & kBack;
+  const std::uint64_t slot = row % capacity_, previous = slot >= back ? slot - back : slot + capacity_ - back;
+  const bool continues = back != 0 && (across_ || (link & kFirst) == 0);
+  links_[slot] = link;
+  numbers_[slot] = !continues ? 1 : row - tail < back ? number : numbers_[previous] + 1;
+  is_even_ = is_even_ && (!continues || back == streams_.size());
+}
+
+std::uint64_t Links::before(std::uint64_t row, std::uint64_t steps, std::uint64_t tail) const {
+  if (is_even_) {
+    const std::uint64_t distance = steps * streams_.size();
+    return row - tail >= distance ? row - distance : kNone;
+  }
+  std::uint64_t slot = row % capacity_;
+  for (; steps > 0; --steps) {
+    const std::uint64_t back = links_[slot] & kBack;
+    if (row - tail < back) return kNone;
+    row -= back;
+    slot = slot >= back ? slot - back : slot + capacity_ - back;
+  }
+  return row;
+}
+
+std::vector<std::int64_t> Links::streams(std::uint64_t head) const {
+  std::vector<std::int64_t> all;
+  for (const Stream& each : streams_) {
+    const std::uint64_t back = each.last == kNone || head - each.last >= capacity_ ? 0 : head - each.last;
+    all.push_back(static_cast<std::int64_t>(2 * back + (each.begins ? 1 : 0)));
+  }
+  return all;
+}
+
+void Links::set_streams(const std::vector<std::int64_t>& streams, std::uint64_t head) {
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const auto back = static_cast<std::uint64_t>(streams[i]) / 2;
+    streams_[i] = {back == 0 || back > head ? kNone : head - back, streams[i] % 2 != 0};
+  }
+}
+
+}  // namespace rb

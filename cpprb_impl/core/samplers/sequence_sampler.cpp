@@ -1,0 +1,115 @@
+#include "sequence_sampler.hpp"
+
+#include <algorithm>
+
+namespace rb {
+namespace {
+
+constexpr std::uint64_t kLeast = 64;  // entries
+constexpr unsigned kTries = 1000;
+
+}  // namespace
+
+Span SequenceSampler::ending_at(std::uint64_t row) const {
+  const std::uint64_t slot = row % store_.capacity();
+  return options_.ending_at(links_.number(slot), (links_.link(slot) & Links::kLast) != 0);
+}
+
+std::uint64_t SequenceSampler::first_of(std::uint64_t row, Span span) const {
+  if (span.rows == 0 || row < store_.tail()) return Links::kNone;
+  return links_.before(row, span.rows - 1, store_.tail());
+}
+
+std::uint64_t SequenceSampler::nth(std::uint64_t n) const {
+  return store_.head() - static_cast<std::uint32_t>(static_cast<std::uint32_t>(store_.head()) - entry(n));
+}
+
+void SequenceSampler::insert(std::uint64_t row) {
+  const std::uint64_t first = first_of(row, ending_at(row));
+  if (first == Links::kNone) return;
+  longest_span_ = std::max(longest_span_, row - first);
+  if (queued_ == queue_.size()) {
+    std::vector<std::uint32_t> larger(std::max(2 * queue_.size(), kLeast));
+    for (std::uint64_t n = 0; n < queued_; ++n) larger[n] = entry(n);
+    queue_ = std::move(larger);
+    front_ = 0;
+  }
+  std::uint64_t n = queued_++;
+  for (; n > 0 && nth(n - 1) > row; --n) entry(n) = entry(n - 1);
+  entry(n) = static_cast<std::uint32_t>(row);
+}
+
+void SequenceSampler::catch_up() {
+  if (store_.head() - seen_ >= store_.capacity()) queued_ = 0;
+  while (queued_ > 0 && !is_stored(nth(0))) {
+    ++front_;
+    --queued_;
+  }
+  for (seen_ = std::max(seen_, store_.tail()); seen_ < store_.head(); ++seen_) insert(seen_);
+  if (queued_ == 0) longest_span_ = 0;
+}
+
+void SequenceSampler::ended(std::uint64_t row) {
+  if (row >= seen_) return;
+  const Span before = options_.ending_at(links_.number(row % store_.capacity()), false);
+  if (before.rows == 0) insert(row);
+}
+
+void SequenceSampler::changed_from(std::uint64_t row) {
+  while (queued_ > 0 && nth(queued_ - 1) >= row) --queued_;
+  seen_ = std::min(seen_, row);
+}
+
+std::uint64_t SequenceSampler::count() {
+  catch_up();
+  if (is_exact()) return queued_;
+  const auto is_old = [this](std::uint64_t n) { return nth(n) - std::min(nth(n), store_.tail()) < longest_span_; };
+  std::uint64_t old = 0, kept = 0;
+  while (old < queued_ && is_old(old)) ++old;
+  for (std::uint64_t n = old; n-- > 0;)
+    if (is_stored(nth(n))) entry(old - ++kept) = entry(n);
+  front_ += old - kept;
+  return queued_ -= old - kept;
+}
+
+bool SequenceSampler::draw(Random& random, bool time_major, DrawnSequences& drawn) {
+  catch_up();
+  if (queued_ == 0) return false;
+  const std::uint64_t capacity = store_.capacity(), length = options_.length(), stride = links_.stride();
+  const std::size_t sequences = drawn.spans.size();
+  const std::size_t step = time_major ? sequences : 1, sequence = time_major ? 1 : length;
+  drawn.steps.slots.resize(sequences * length);
+  drawn.first.slots.resize(sequences);
+  unsigned tries = 0;
+  for (std::size_t b = 0; b < sequences;) {
+    const std::uint64_t row = nth(random.below(queued_));
+    const Span span = ending_at(row);
+    if (!is_exact() && first_of(row, span) == Links::kNone) {
+      if (++tries % kTries == 0 && count() == 0) return false;
+      continue;
+    }
+    std::size_t* const to = drawn.steps.slots.data() + b * sequence;
+    std::uint64_t slot = row % capacity;
+    for (std::size_t t = length; t-- > span.before + span.rows;) to[t * step] = slot;
+    for (std::size_t t = span.before + span.rows; t-- > span.before;) {
+      to[t * step] = drawn.first.slots[b] = slot;
+      const std::uint64_t back = stride != 0 ? stride : links_.link(slot) & Links::kBack;
+      slot = slot >= back ? slot - back : slot + capacity - back;
+    }
+    for (std::size_t t = span.before; t-- > 0;) to[t * step] = drawn.first.slots[b];
+    drawn.spans[b++] = span;
+  }
+  return true;
+}
+
+std::uint64_t SequenceSampler::longest_run() const {
+  std::vector<std::uint64_t> steps;  // by row: the stored ones of its run up to this row
+  for (std::uint64_t row = store_.tail(); row < store_.head(); ++row) {
+    const std::uint64_t slot = row % store_.capacity(), back = links_.link(slot) & Links::kBack;
+    const bool continues = links_.number(slot) > 1 && back <= steps.size();
+    steps.push_back(continues ? steps[steps.size() - back] + 1 : 1);
+  }
+  return steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
+}
+
+}  // namespace rb

@@ -1,0 +1,73 @@
+// Draws sequences of consecutive steps from a private store, uniformly with replacement from those that are wholly
+// stored.
+//
+// A sequence is named by its last row. Rows become the end of a sequence in the order in which they are added, and the
+// sequences lose their first row in almost the same order. A queue thus holds the ends that can be drawn, and a draw is
+// one access to it, however short the episodes are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "../private/links.hpp"
+#include "../private/private_store.hpp"
+#include "../private/private_view.hpp"
+#include "../steps/sequence_options.hpp"
+#include "../store/sampler.hpp"
+
+namespace rb {
+
+// The drawn sequences; kept between calls to reuse its memory.
+struct DrawnSequences {
+  Drawn steps;  // the slot of each step of each sequence; a padded step has the slot of another one
+  Drawn first;  // the slot of each sequence's first step
+  std::vector<Span> spans;
+};
+
+class SequenceSampler {
+ public:
+  SequenceSampler(const SequenceOptions& options, PrivateStore& store, const Links& links)
+      : options_(options), store_(store), links_(links) {}
+
+  const SequenceOptions& options() const { return options_; }
+  // The number of sequences that can be drawn. Throws std::bad_alloc.
+  std::uint64_t count();
+  // The largest number of consecutive steps that are stored of an episode, or of a stream if sequences may cross ends.
+  std::uint64_t longest_run() const;
+  // Draws spans.size() sequences. The step t of sequence b is in place b * length + t or, if `time_major`, t *
+  // sequences
+  // + b. Returns whether there are any. Throws std::bad_alloc.
+  bool draw(Random& random, bool time_major, DrawnSequences& drawn);
+  // Copies the values of the steps in `steps` to `to`, by field; null for a field that is not wanted.
+  void read(Drawn& steps, char* const* to, Waiting& waiting) { PrivateStore::View(store_).read(steps, to, waiting); }
+  // Called when a row that was stored earlier has become the last of its episode.
+  void ended(std::uint64_t row);
+  // Called when the links of the rows from `row` on have changed.
+  void changed_from(std::uint64_t row);
+  std::size_t bytes() const { return queue_.size() * sizeof queue_[0]; }
+
+ private:
+  Span ending_at(std::uint64_t row) const;
+  // The first row of a sequence; Links::kNone if it is not stored.
+  std::uint64_t first_of(std::uint64_t row, Span span) const;
+  bool is_stored(std::uint64_t row) const { return first_of(row, ending_at(row)) != Links::kNone; }
+  void catch_up();
+  // Whether sequences lose their first row exactly in order: all have equally many rows, and streams step in turn.
+  bool is_exact() const { return links_.stride() != 0 && !options_.pads(); }
+  const std::uint32_t& entry(std::uint64_t n) const { return queue_[(front_ + n) & (queue_.size() - 1)]; }
+  std::uint32_t& entry(std::uint64_t n) { return queue_[(front_ + n) & (queue_.size() - 1)]; }
+  std::uint64_t nth(std::uint64_t n) const;  // the row of the queue's n-th entry
+  void insert(std::uint64_t row);
+
+  SequenceOptions options_;
+  PrivateStore& store_;
+  const Links& links_;
+  std::uint64_t seen_ = 0;  // rows before this one are in the queue, if a sequence ends there
+  // Ends of sequences in the order of their rows: the low half of each row's number. Unless is_exact(), some may have
+  // lost their first row; a draw skips them, and count() removes them.
+  std::vector<std::uint32_t> queue_;  // its length is a power of 2
+  std::uint64_t front_ = 0, queued_ = 0;
+  std::uint64_t longest_span_ = 0;  // the largest distance from the first row of a sequence to its last
+};
+
+}  // namespace rb
