@@ -148,6 +148,8 @@ class MPReplayBuffer(_SharedBuffer):
         As for `ReplayBuffer`. Each process has its own window, initially empty, for the steps of its own episode:
         `on_episode_end` and `clear` do not affect other processes' windows. Threads of a process share its window, so
         only one of them may add steps. Pending steps are lost when their process ends.
+    sequences : None
+        Not supported in shared buffers; raises ValueError.
     n_envs, autoreset
         As for `ReplayBuffer`, for the environments of each process. `size` need not be a multiple of `n_envs`. With
         several environments, consecutive rows do not continue each other, so frames are not stored once.
@@ -214,8 +216,8 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         As for `PrioritizedReplayBuffer`.
     check_for_update
         Accepted for compatibility: as in cpprb, a shared buffer always checks.
-    next_of, stack_compress, compress, Nstep, n_envs, autoreset, mmap_prefix, lock, prefault, seed, backend, ctx, \
-    logger, **others
+    next_of, stack_compress, compress, Nstep, sequences, n_envs, autoreset, mmap_prefix, lock, prefault, seed, \
+    backend, ctx, logger, **others
         As for `MPReplayBuffer`, with the same exceptions.
     """
 

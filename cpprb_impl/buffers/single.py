@@ -70,6 +70,21 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         last step of an episode that was cut off: a transition ends there as well, with done 0. "discount" may name a
         field of floating dtype, which `add` does not take: the buffer sets it to gamma^n for the n steps summed, the
         factor by which a learner multiplies the value of next_*.
+    sequences : dict, optional
+        Also draw sequences of consecutive steps, with `sample_sequences`, for agents that learn from them, such as R2D2
+        (Kapturowski et al. 2019). "size" is the number of steps to learn from; "burn_in" (default 0) that of the steps
+        before them, with which a recurrent network warms up. Sequences begin at every "period"-th step of an episode
+        (default 1). "ends" says what happens at the end of an episode: with "stop" (the default), a sequence has steps
+        of one episode only, and if the last step of an episode would be in none, one more sequence ends there; with
+        "pad", the sequence that passes the end is padded instead; with "cross", sequences continue into the next
+        episode. Missing burn-in steps at the beginning of an episode are padded. "done" names the fields that mark the
+        last step of an episode (str or sequence of str; default: those of "done", "terminated" and "truncated" that
+        exist); `on_episode_end` does, too. "state" names fields of which a sample has only the value at the sequence's
+        first step, such as the state of an LSTM; sequences then begin with a stored step, so that no burn-in is padded.
+        Needs 8 bytes of memory per transition, and 4 per sequence. No sequence has steps of two environments, or ones
+        that are overwritten. After `clear`, the next step of each environment counts as the first of an episode. Of a
+        file that does not replace an empty buffer's contents exactly, sequences have only the steps that were loaded.
+        Not with `Nstep`, priorities, Python objects, or in shared buffers.
     compress : "lz4", optional
         Compress each frame of the fields in `stack_compress` with LZ4; not with `mmap_prefix`. Samples contain the same
         values, but take longer.
@@ -154,6 +169,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     ----------
     size, env_dict, next_of, stack_compress, compress, default_dtype, Nstep, n_envs, autoreset, mmap_prefix, seed
         As for `ReplayBuffer`. An n-step transition gets the priority with which its first step was added.
+    sequences : None
+        Not supported with priorities; raises ValueError.
     alpha : float
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
     eps : float

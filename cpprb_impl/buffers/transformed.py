@@ -35,7 +35,8 @@ class TransformedBuffer(SavableBuffer):
         """Create the native ring, and watch the order of the first rows that this process adds."""
         self._make(layout, seed, segment)
         if "objects" not in layout.options:  # an `ObjectTransform` watches their order
-            harm = harm_of(layout.nstep, layout.options["next_of"], layout.options["stack_compress"])
+            options = layout.options
+            harm = harm_of(layout.nstep, options["next_of"], options["stack_compress"], options.get("sequences"))
             starts = "autoreset" not in layout.options and layout.n_envs != 1
             watch_order(self, layout.added, layout.nstep, harm, starts=starts)
 

@@ -10,9 +10,9 @@ column_0, column_1, ...
 leaves
     For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
 links
-    For buffers with `sequences`: uint32 (rows, 2). How many transitions before each the previous one of its stream is (0
-    if there is none), plus 2^31 for the first and 2^30 for the last step of an episode; and its step in its episode, or
-    in its stream if sequences may cross the ends of episodes, from 1 on.
+    For buffers with `sequences`: uint32 (rows, 2). How many transitions before each the previous one of its stream is
+    (0 if there is none), plus 2^31 for the first and 2^30 for the last step of an episode; and its step in its episode,
+    or in its stream if sequences may cross the ends of episodes, from 1 on.
 own_0, own_1, ...
     Additional state of the buffer's class, such as pending n-step transitions, the samples that `check_for_update`
     remembers, and the newest transition of each stream.

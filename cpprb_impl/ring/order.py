@@ -21,6 +21,7 @@ REMEDY = (
 )
 # The option that relies on the order of rows, and the harm if the rows are not in order.
 NSTEP = ("Nstep", f"returns would mix several environments or episodes. {REMEDY}")
+SEQUENCES = ("sequences", f"sequences would mix several environments or episodes. {REMEDY}")
 ONCE = f"frames and values would be stored more than once. {REMEDY}"
 HINDSIGHT = (
     "HindsightReplayBuffer",
@@ -36,10 +37,17 @@ def end_fields(fields: Sequence[NativeField], steps: Mapping[str, Any] | None) -
     return [name for name, _, _ in fields if name in known]
 
 
-def harm_of(steps: Mapping[str, Any] | None, following: Collection[str], stacked: Collection[str]) -> tuple[str, str]:
+def harm_of(
+    steps: Mapping[str, Any] | None,
+    following: Collection[str],
+    stacked: Collection[str],
+    sequences: Mapping[str, Any] | None = None,
+) -> tuple[str, str]:
     """Return the option that relies on the order of rows, and the harm in violating it; empty if there is none."""
     if steps:
         return NSTEP
+    if sequences:
+        return SEQUENCES
     return ("next_of", ONCE) if following else ("stack_compress", ONCE) if stacked else NOTHING
 
 

@@ -60,11 +60,7 @@ class SequenceModel:
 
     def _of(self, steps: list[int], has_ended: bool) -> list[tuple[int, ...]]:
         first_to_learn = self.burn_in if self.from_state else 0
-        starts = [
-            start
-            for start in range(first_to_learn, len(steps), self.period)
-            if start + self.size <= len(steps)
-        ]
+        starts = [start for start in range(first_to_learn, len(steps), self.period) if start + self.size <= len(steps)]
         if has_ended and not (starts and starts[-1] + self.size == len(steps)):
             following = starts[-1] + self.period if starts else first_to_learn
             if self.ends == "pad" and following < len(steps):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import pickle
 
 import numpy as np
@@ -98,7 +99,7 @@ def values_of(number: np.ndarray) -> dict[str, np.ndarray]:
 
 # Each end, with and without burn-in, with a period that fits the size and ones that do not, alone and with others.
 SHAPES = [
-    dict(size=size, burn_in=burn_in, period=period, ends=ends, from_state=from_state)
+    {"size": size, "burn_in": burn_in, "period": period, "ends": ends, "from_state": from_state}
     for ends, (size, burn_in, period, from_state) in itertools.product(
         ("stop", "pad", "cross"),
         [(1, 0, 1, False), (3, 0, 1, False), (4, 2, 3, False), (3, 4, 2, True), (5, 0, 5, True), (2, 1, 2, False)],
@@ -166,7 +167,7 @@ def test_a_sampler_that_draws_an_episode_first_fails_the_test_of_equal_frequency
 
 @pytest.mark.parametrize("ends", ["stop", "pad"])
 def test_the_last_step_of_each_episode_is_drawn(ends):
-    pair = Pair(400, **dict(size=8, period=5, ends=ends))
+    pair = Pair(400, size=8, period=5, ends=ends)
     rng = np.random.default_rng(5)
     pair.add(rng, 390, ends=0.08)
     last = {steps[-1] for steps, has_ended in pair.model.episodes[0] if has_ended}
@@ -196,7 +197,7 @@ def saved(buffer, tmp_path):
 @pytest.mark.parametrize("ends", ["stop", "pad", "cross"])
 def test_a_copy_draws_the_same_sequences_and_continues_the_streams(how, ends, some, tmp_path):
     rng = np.random.default_rng(7)
-    pair = Pair(60, 3, **dict(size=3, burn_in=1, period=2, ends=ends))
+    pair = Pair(60, 3, size=3, burn_in=1, period=2, ends=ends)
     for _ in range(40):
         pair.add_some(rng) if some else pair.add(rng)
     other = copy.copy(pair)
@@ -243,7 +244,7 @@ def test_a_file_of_a_buffer_without_sequences_is_refused(tmp_path):
     plain, buffer = ReplayBuffer(9, FIELDS), ReplayBuffer(9, FIELDS, sequences={"size": 2})
     plain.add(**values_of(np.arange(4)), done=[0] * 4, truncated=[0] * 4)
     plain.save_transitions(tmp_path / "file")
-    with pytest.raises(ValueError, match="file.npz: the file must have links between its transitions"):
+    with pytest.raises(ValueError, match=r"file\.npz: the file must have links between its transitions"):
         buffer.load_transitions(tmp_path / "file")
     assert buffer.get_stored_size() == 0
     buffer.add(**values_of(np.arange(4)), done=[0] * 4, truncated=[0] * 4)
@@ -290,7 +291,7 @@ def test_sequences_have_the_values_that_were_added_however_they_are_stored(optio
 
 @pytest.mark.parametrize("time_major", [False, True])
 def test_arrays_of_the_caller_are_filled(time_major):
-    pair = Pair(60, **dict(size=3, burn_in=2, from_state=True, ends="pad"))
+    pair = Pair(60, size=3, burn_in=2, from_state=True, ends="pad")
     pair.add(np.random.default_rng(0), 50)
     made = pair.buffer.sample_sequences(6, time_major=time_major)
     out = {name: np.full_like(array, 1) for name, array in made.items()}
@@ -329,8 +330,6 @@ def test_samples_of_rows_and_of_sequences_may_alternate():
 
 
 def test_a_forked_child_continues_the_streams_of_a_private_buffer():
-    import os
-
     pair = Pair(20, size=4)
     rng = np.random.default_rng(0)
     pair.add(rng, 3, ends=0)
@@ -340,6 +339,28 @@ def test_a_forked_child_continues_the_streams_of_a_private_buffer():
         os._exit(0 if pair.drawn(3) == [(0, 1, 2, 3)] * 3 else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert pair.buffer.get_valid_sequences() == 0
+
+
+def test_steps_of_several_environments_in_one_stream_are_warned_of():
+    buffer = ReplayBuffer(99, {"obs": {}, "next_obs": {}, "done": {}}, sequences={"size": 3})
+    step = np.repeat(np.arange(40), 2)
+    step[1::2] += 100
+    with pytest.warns(UserWarning, match="sequences: none of 32 steps begins where the one before ended"):
+        buffer.add(obs=step, next_obs=step + 1, done=np.zeros(80))
+
+
+def test_the_reset_steps_of_a_vector_environment_are_in_no_sequence():
+    buffer = ReplayBuffer(
+        100, {"obs": {"dtype": int}, "done": {}}, n_envs=2, autoreset="next_step", sequences={"size": 3}
+    )
+    for step in range(45):
+        buffer.add(obs=[step, 100 + step], done=[step % 7 == 6, step % 5 == 4])
+    # Episodes of stream 0: 0 to 6, 8 to 13, 15 to 20, ...; the steps 7, 14, ... only reset.
+    numbers = buffer.sample_sequences(3000)["obs"][..., 0]
+    assert (np.diff(numbers, axis=1) == 1).all()
+    resets = set(range(7, 45, 7)) | {100 + each for each in range(5, 45, 5)}
+    assert not resets & {*numbers.ravel()}
+    assert {13, 20, 109} <= {*numbers.ravel()}
 
 
 GOOD = {"size": 3}
@@ -362,7 +383,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("kind, sequences, error, message", BAD.values(), ids=BAD)
+@pytest.mark.parametrize(("kind", "sequences", "error", "message"), BAD.values(), ids=BAD)
 def test_bad_options_are_named(kind, sequences, error, message):
     with pytest.raises(error, match=message):
         kind(10, FIELDS, sequences=sequences)
