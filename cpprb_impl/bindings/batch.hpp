@@ -60,6 +60,19 @@ class RecentBatches {
   std::vector<Noted> noted_;                     // oldest first
 };
 
+// Disables the garbage collector. No other thread may run while this object lives, since it may need the collector.
+class CollectorOff {
+ public:
+  CollectorOff() = default;
+  ~CollectorOff() {
+    if (was_on_) PyGC_Enable();
+  }
+  CollectorOff(const CollectorOff&) = delete;
+
+ private:
+  const bool was_on_ = PyGC_Disable() != 0;
+};
+
 // A batch under construction.
 class Batch {
  public:

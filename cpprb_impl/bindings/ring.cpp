@@ -132,19 +132,6 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
   });
 }
 
-// Disables the garbage collector. No other thread may run while this object lives, since it may need the collector.
-class CollectorOff {
- public:
-  CollectorOff() = default;
-  ~CollectorOff() {
-    if (was_on_) PyGC_Enable();
-  }
-  CollectorOff(const CollectorOff&) = delete;
-
- private:
-  const bool was_on_ = PyGC_Disable() != 0;
-};
-
 PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded<PyObject*>(nullptr, [&] {
     static const char* names[] = {"shuffle", nullptr};

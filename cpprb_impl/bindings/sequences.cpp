@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -27,41 +28,39 @@ Sequences& sequences_of(Ring& ring, const char* method) {
   return *ring.streams.sequences;
 }
 
-// The arrays of one batch of sequences.
+Field scalar(const char* name, int type, npy_intp bytes) {
+  Field field;
+  field.name = Ref(checked(PyUnicode_InternFromString(name)));
+  field.dtype = Ref(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type)));
+  field.elements = 1;
+  field.bytes = bytes;
+  return field;
+}
+
+// The arrays of one batch of sequences, all of one length.
 class SequenceColumns {
  public:
-  SequenceColumns(const Ring& ring, npy_intp sequences, bool time_major)
-      : sequences_(sequences),
-        length_(static_cast<npy_intp>(ring.streams.sequences->sampler.options().length())),
-        time_major_(time_major) {
-    const std::vector<std::size_t>& states = ring.streams.sequences->states;
-    for (std::size_t f = 0; f < ring.fields.size(); ++f) {
-      Field field = like(ring.fields[f]);
-      const bool is_state = std::find(states.begin(), states.end(), f) != states.end();
-      add(std::move(field), !is_state);
-    }
+  SequenceColumns(const std::vector<Field>& fields, const std::vector<std::size_t>& states, npy_intp sequences,
+                  npy_intp length, bool time_major, bool pads)
+      : fields_(fields), states_(states), sequences_(sequences), length_(length), time_major_(time_major), pads_(pads) {
+    for (std::size_t f = 0; f < fields.size(); ++f) add(like(fields[f]), !is_state(f));
     add(scalar("is_first", NPY_BOOL, 1), true);
-    if (!ring.streams.sequences->sampler.options().pads()) return;
+    if (!pads) return;
     add(scalar("mask", NPY_BOOL, 1), true);
     add(scalar("lengths", NPY_INT64, 8), false);
   }
 
   const std::vector<Field>& all() const { return columns_; }
+  // Writes which steps are the first of an episode, which are stored and which padded, and zeros in place of padded
+  // steps. A sequence has at most `most` first steps, which are at its beginning.
+  void finish(const Links& links, const DrawnSequences& drawn, std::size_t most, char* const* places) const;
+
+ private:
+  bool is_state(std::size_t f) const { return std::find(states_.begin(), states_.end(), f) != states_.end(); }
   std::size_t place(std::size_t sequence, std::size_t step) const {
     return time_major_ ? step * static_cast<std::size_t>(sequences_) + sequence
                        : sequence * static_cast<std::size_t>(length_) + step;
   }
-
- private:
-  static Field scalar(const char* name, int type, npy_intp bytes) {
-    Field field;
-    field.name = Ref(checked(PyUnicode_InternFromString(name)));
-    field.dtype = Ref(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type)));
-    field.elements = 1;
-    field.bytes = bytes;
-    return field;
-  }
-
   void add(Field field, bool of_each_step) {
     field.rows = of_each_step && time_major_ ? length_ : sequences_;
     if (of_each_step) {
@@ -72,45 +71,60 @@ class SequenceColumns {
     columns_.push_back(std::move(field));
   }
 
+  const std::vector<Field>& fields_;
+  const std::vector<std::size_t>& states_;
   npy_intp sequences_, length_;
-  bool time_major_;
+  bool time_major_, pads_;
   std::vector<Field> columns_;
 };
 
-// Writes which steps are the first of an episode, which are stored and which padded, and zeros in place of padded
-// steps.
-void finish(const Ring& ring, const SequenceColumns& columns, const DrawnSequences& drawn, char* const* places) {
-  const Sequences& sequences = *ring.streams.sequences;
-  const SequenceOptions& options = sequences.sampler.options();
-  const std::size_t fields = ring.fields.size(), length = options.length();
+void SequenceColumns::finish(const Links& links, const DrawnSequences& drawn, std::size_t most,
+                             char* const* places) const {
+  const std::size_t fields = fields_.size(), length = static_cast<std::size_t>(length_);
   char* const is_first = places[fields];
   std::memset(is_first, 0, drawn.spans.size() * length);
-  const auto begins = [&](std::size_t place) {
-    return static_cast<char>((sequences.links.link(drawn.steps.slots[place]) & Links::kFirst) != 0);
-  };
-  // Sequences that cannot cross the end of an episode have at most one first step.
-  const std::size_t most = options.at_end == AtEnd::cross ? length : 1;
   for (std::size_t b = 0; b < drawn.spans.size(); ++b) {
     const Span span = drawn.spans[b];
     for (std::size_t t = span.before; t < span.before + std::min<std::size_t>(most, span.rows); ++t)
-      is_first[columns.place(b, t)] = begins(columns.place(b, t));
+      is_first[place(b, t)] = static_cast<char>((links.link(drawn.steps.slots[place(b, t)]) & Links::kFirst) != 0);
   }
-  if (!options.pads()) return;
+  if (!pads_) return;
   char* const mask = places[fields + 1];
   auto* const lengths = reinterpret_cast<npy_int64*>(places[fields + 2]);
   for (std::size_t b = 0; b < drawn.spans.size(); ++b) {
     const Span span = drawn.spans[b];
     lengths[b] = span.rows;
     for (std::size_t t = 0; t < length; ++t) {
-      const std::size_t place = columns.place(b, t);
-      mask[place] = static_cast<char>(t >= span.before && t < span.before + span.rows);
-      if (mask[place] != 0) continue;
-      for (std::size_t f = 0; f < fields; ++f)
-        if (columns.all()[f].shape.size() > ring.fields[f].shape.size()) {
-          const auto bytes = static_cast<std::size_t>(ring.fields[f].bytes);
-          std::memset(places[f] + place * bytes, 0, bytes);
-        }
+      const bool is_stored = t >= span.before && t < span.before + span.rows;
+      mask[place(b, t)] = static_cast<char>(is_stored);
+      for (std::size_t f = 0; f < fields && !is_stored; ++f) {
+        const auto bytes = static_cast<std::size_t>(fields_[f].bytes);
+        if (!is_state(f)) std::memset(places[f] + place(b, t) * bytes, 0, bytes);
+      }
     }
+  }
+}
+
+// The arrays of a batch of episodes: their steps, one after the other, and where each episode begins.
+std::vector<Field> ragged_columns(const Ring& ring, const DrawnSequences& drawn) {
+  std::vector<Field> columns;
+  for (const Field& field : ring.fields) {
+    columns.push_back(like(field));
+    columns.back().rows = static_cast<npy_intp>(drawn.steps.slots.size());
+  }
+  columns.push_back(scalar("offsets", NPY_INT64, 8));
+  columns.back().rows = static_cast<npy_intp>(drawn.spans.size()) + 1;
+  return columns;
+}
+
+// Gives each episode `length` places; a padded step has the slot of another one.
+void spread(DrawnSequences& drawn, std::size_t length) {
+  const std::vector<std::size_t> slots = std::move(drawn.steps.slots);
+  drawn.steps.slots.assign(drawn.spans.size() * length, slots.empty() ? 0 : slots.front());
+  auto from = slots.begin();
+  for (std::size_t b = 0; b < drawn.spans.size(); ++b) {
+    std::copy_n(from, drawn.spans[b].rows, drawn.steps.slots.begin() + static_cast<std::ptrdiff_t>(b * length));
+    from += drawn.spans[b].rows;
   }
 }
 
@@ -134,7 +148,9 @@ PyObject* sample_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nar
     CallGuard call(self);
     Ring& ring = call.ring();
     Sequences& sequences = sequences_of(ring, "sample_sequences");
-    const SequenceColumns columns(ring, count, time_major != 0);
+    const SequenceOptions& options = sequences.sampler.options();
+    const SequenceColumns columns(ring.fields, sequences.states, count, static_cast<npy_intp>(options.length()),
+                                  time_major != 0, options.pads());
     Batch batch(columns.all(), count, {}, for_batch(ring, given[2]), &ring.recent);
     Borrowed<DrawnSequences> drawn(sequences.drawn);
     drawn->spans.resize(static_cast<std::size_t>(count));
@@ -148,11 +164,62 @@ PyObject* sample_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nar
         for (const std::size_t f : sequences.states) std::swap(steps[f], first[f]);
         sequences.sampler.read(drawn->steps, steps.data(), waiting);
         if (!sequences.states.empty()) sequences.sampler.read(drawn->first, first.data(), waiting);
-        finish(ring, columns, *drawn, batch.places());
+        // Sequences that cannot cross the end of an episode have at most one first step.
+        columns.finish(sequences.links, *drawn, options.at_end == AtEnd::cross ? options.length() : 1, batch.places());
       }
     }
     if (!found) raise_none(sequences);
     return batch.give();
+  });
+}
+
+PyObject* sample_episodes(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded<PyObject*>(nullptr, [&] {
+    PyObject* given[2];
+    sort_arguments("sample_episodes", args, nargs, names, {"batch_size", "padded"}, given);
+    const npy_intp count = batch_size(given[0]);
+    const int padded = given[1] == nullptr ? 0 : PyObject_IsTrue(given[1]);
+    if (padded < 0) throw PythonError();
+    CallGuard call(self);
+    Ring& ring = call.ring();
+    Sequences& sequences = sequences_of(ring, "sample_episodes");
+    if (sequences.sampler.options().at_end == AtEnd::cross)
+      raise(PyExc_ValueError, "sample_episodes() requires sequences that end with episodes: ends must not be 'cross'");
+    Borrowed<DrawnSequences> drawn(sequences.drawn);
+    drawn->spans.resize(static_cast<std::size_t>(count));
+    std::optional<Batch> batch;
+    {
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      if (sequences.episodes.draw_episodes(ring.random, *drawn)) {
+        std::size_t longest = 0;
+        for (const Span span : drawn->spans) longest = std::max<std::size_t>(longest, span.rows);
+        static const std::vector<std::size_t> kNoStates;
+        std::optional<SequenceColumns> columns;
+        if (padded != 0) {
+          spread(*drawn, longest);
+          columns.emplace(ring.fields, kNoStates, count, static_cast<npy_intp>(longest), false, true);
+        }
+        const std::vector<Field> ragged = columns ? std::vector<Field>() : ragged_columns(ring, *drawn);
+        {
+          const CollectorOff until_allocated;  // Python code could overwrite the rows that were drawn
+          batch.emplace(columns ? columns->all() : ragged, count);
+        }
+        sequences.episodes.read(drawn->steps, batch->places(), waiting);
+        if (columns) {
+          columns->finish(sequences.links, *drawn, 1, batch->places());
+        } else {
+          auto* offset = reinterpret_cast<npy_int64*>(batch->places()[ring.fields.size()]);
+          *offset = 0;
+          for (const Span span : drawn->spans) {
+            offset[1] = offset[0] + span.rows;
+            ++offset;
+          }
+        }
+      }
+    }
+    if (!batch) raise(PyExc_ValueError, "cannot sample an episode: none is stored from its first step to its last");
+    return batch->give();
   });
 }
 
@@ -205,8 +272,10 @@ PyObject* set_links(PyObject* self, PyObject* args) {
       raise(PyExc_IndexError, "rows must be from 0 to %zd, got %zd to %zd", stored, begin, begin + count);
     const std::uint64_t tail = call.store().head() - call.store().stored();
     const std::uint64_t first = tail + static_cast<std::uint64_t>(begin);
-    for (npy_intp i = 0; i < count; ++i) sequences.links.put(first + static_cast<std::uint64_t>(i), tail, links[2 * i], links[2 * i + 1]);
+    for (npy_intp i = 0; i < count; ++i)
+      sequences.links.put(first + static_cast<std::uint64_t>(i), tail, links[2 * i], links[2 * i + 1]);
     sequences.sampler.changed_from(first);
+    sequences.episodes.changed_from(first);
     Py_RETURN_NONE;
   });
 }
@@ -217,6 +286,7 @@ PyObject* get_streams(PyObject* self, PyObject*) {
     Sequences* sequences = call.ring().streams.sequences.get();
     if (sequences == nullptr) Py_RETURN_NONE;
     sequences->sampler.count();  // without sequences that are no longer stored, as in a copy: both draw the same
+    sequences->episodes.count();
     return int64_array(sequences->links.streams(call.store().head()));
   });
 }
@@ -247,12 +317,24 @@ PyMethodDef methods[] = {
      "counts the other steps. Fields of stored state are (batch_size, *shape), of the first step. The arrays are new,\n"
      "unless `out` is given: a dict with an array for each of these, which is filled and returned. Raises ValueError\n"
      "if no sequence is stored, and says how many steps are missing, or if the buffer has no `sequences`."},
+    {"sample_episodes", method(sample_episodes), METH_FASTCALL | METH_KEYWORDS,
+     "sample_episodes($self, /, batch_size, padded=False)\n--\n\n"
+     "Return episodes, drawn uniformly, with replacement, from those of which every step is stored, from the first to\n"
+     "the last: a dict of new arrays (steps, *shape) with the steps of all drawn episodes, one episode after the "
+     "other,\n"
+     "and \"offsets\", int64 (batch_size + 1,): episode i has the steps offsets[i] to offsets[i + 1] - 1. If "
+     "`padded`,\n"
+     "arrays (batch_size, T, *shape) for the T steps of the longest one, with \"is_first\", \"mask\" and \"lengths\" "
+     "as\n"
+     "in `sample_sequences`. Raises ValueError if there is no such episode, or if the buffer has no `sequences`, or\n"
+     "ones that cross the ends of episodes."},
     {"get_valid_sequences", get_valid_sequences, METH_NOARGS,
      "get_valid_sequences($self, /)\n--\n\n"
      "Return the number of different sequences that `sample_sequences` can draw now."},
     {"_get_links", get_links, METH_VARARGS,
      "_get_links(begin, end) -> uint32 (end - begin, 2), or None without sequences\n\n"
-     "For each of the transitions begin, begin + 1, ..., end - 1, counted from the oldest: how many rows before it the\n"
+     "For each of the transitions begin, begin + 1, ..., end - 1, counted from the oldest: how many rows before it "
+     "the\n"
      "previous one of its stream is (0: there is none), plus 2^31 for the first and 2^30 for the last step of an\n"
      "episode; and its step in its episode, or in its stream if sequences may cross ends, from 1 on."},
     {"_set_links", set_links, METH_VARARGS,
@@ -270,7 +352,8 @@ Sequences::Sequences(const SequencesOption& option, PrivateStore& store, std::si
     : ends(option.ends),
       states(option.states),
       links(store.capacity(), environments, option.core.at_end == AtEnd::cross),
-      sampler(option.core, store, links) {}
+      sampler(option.core, store, links),
+      episodes({.at_end = AtEnd::whole}, store, links) {}
 
 SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fields) {
   static const char* names[] = {"size", "burn_in", "period", "ends", "done", "state", nullptr};

@@ -25,10 +25,10 @@ struct Sequences {
   const std::vector<EpisodeEnd> ends;
   const std::vector<std::size_t> states;
   Links links;
-  SequenceSampler sampler;
+  SequenceSampler sampler, episodes;
   DrawnSequences drawn;
 
-  std::size_t bytes() const { return links.bytes() + sampler.bytes(); }
+  std::size_t bytes() const { return links.bytes() + sampler.bytes() + episodes.bytes(); }
 };
 
 // Parses a dict of "size", "burn_in", "period", "ends", "done" and "state". Raises KeyError, TypeError, ValueError.

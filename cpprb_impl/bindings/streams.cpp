@@ -27,8 +27,10 @@ void end_episodes(PyObject* self) {
     CallGuard call(self);
     PythonWaiting waiting(call);
     Sequences& sequences = *streams.sequences;
-    sequences.links.end_episodes(call.store().head() - call.store().stored(),
-                                 [&](std::uint64_t row) { sequences.sampler.ended(row); });
+    sequences.links.end_episodes(call.store().head() - call.store().stored(), [&](std::uint64_t row) {
+      sequences.sampler.ended(row);
+      sequences.episodes.ended(row);
+    });
   }
   if (streams.nstep) flush_steps(self);
   if (streams.order) streams.order->watch.forget();

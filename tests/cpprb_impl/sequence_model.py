@@ -58,6 +58,11 @@ class SequenceModel:
                 found |= set(self._of(steps, has_ended))
         return {each for each in found if all(step == PADDED or step >= self.oldest for step in each)}
 
+    def whole_episodes(self) -> set[tuple[int, ...]]:
+        """Return every episode that has ended, and whose steps are all stored."""
+        ended = (steps for episodes in self.episodes for steps, has_ended in episodes if has_ended)
+        return {tuple(steps) for steps in ended if steps[0] >= self.oldest}
+
     def _of(self, steps: list[int], has_ended: bool) -> list[tuple[int, ...]]:
         first_to_learn = self.burn_in if self.from_state else 0
         starts = [start for start in range(first_to_learn, len(steps), self.period) if start + self.size <= len(steps)]

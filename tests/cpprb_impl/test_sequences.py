@@ -76,6 +76,22 @@ class Pair:
             np.testing.assert_array_equal(batch["lengths"], mask.sum(axis=1))
         return [tuple(each) for each in numbers.tolist()]
 
+    def drawn_episodes(self, count: int) -> list[tuple[int, ...]]:
+        """Draw episodes, check all their values, and return the numbers of their steps."""
+        batch = self.buffer.sample_episodes(count)
+        offsets = batch["offsets"]
+        assert offsets.shape == (count + 1,) and offsets[0] == 0 and offsets[-1] == len(batch["number"])
+        for name, expected in values_of(batch["number"][:, 0]).items():
+            np.testing.assert_array_equal(batch[name], expected)
+        return [tuple(batch["number"][i:j, 0].tolist()) for i, j in itertools.pairwise(offsets)]
+
+    def check_episodes(self) -> None:
+        if expected := self.model.whole_episodes():
+            assert {*self.drawn_episodes(8)} <= expected
+        else:
+            with pytest.raises(ValueError, match="cannot sample an episode"):
+                self.buffer.sample_episodes(1)
+
     def check(self, draws: int = 12) -> None:
         expected = self.model.sequences()
         assert self.buffer.get_valid_sequences() == len(expected)
@@ -126,6 +142,8 @@ def test_exactly_the_sequences_of_the_model_can_be_drawn(shape, streams):
             pair.model.clear()
         if step % 3 == 0:
             pair.check()
+        if step % 4 == 0 and shape["ends"] != "cross":
+            pair.check_episodes()
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=named)
@@ -142,6 +160,8 @@ def test_streams_may_step_out_of_turn(shape):
             pair.model.clear()
         if step % 3 == 0:
             pair.check()
+        if step % 4 == 0 and shape["ends"] != "cross":
+            pair.check_episodes()
 
 
 @pytest.mark.parametrize("time_major", [False, True])
@@ -155,6 +175,35 @@ def test_every_sequence_is_drawn_equally_often(shape, time_major):
     place = {sequence: n for n, sequence in enumerate(expected)}
     counts = np.bincount([place[each] for each in pair.drawn(draws, time_major=time_major)], minlength=len(expected))
     assert stats.chisquare(counts).pvalue > 1e-6 and counts.min() > 0
+
+
+def test_every_episode_is_drawn_equally_often_and_may_be_padded():
+    pair = Pair(300, 2, size=1)
+    pair.add(np.random.default_rng(2), 140, ends=0.1)
+    expected = sorted(pair.model.whole_episodes())
+    drawn = pair.drawn_episodes(300 * len(expected))
+    counts = np.bincount([expected.index(each) for each in drawn], minlength=len(expected))
+    assert len(expected) > 20 and stats.chisquare(counts).pvalue > 1e-6
+    batch = pair.buffer.sample_episodes(20, padded=True)
+    assert batch["obs"].shape == (20, batch["lengths"].max(), 2, 3)
+    for number, mask, length, first in zip(*(batch[n] for n in ("number", "mask", "lengths", "is_first")), strict=True):
+        assert tuple(number[:length, 0]) in expected and mask[:length].all() and not mask[length:].any()
+        assert not number[length:].any() and first[0] and not first[1:].any()
+
+
+def test_an_episode_that_was_cut_is_not_drawn_whole(tmp_path):
+    large, small = Pair(60, size=1), Pair(20, size=1)
+    large.add(np.random.default_rng(4), 55, ends=0.2)
+    large.buffer.save_transitions(tmp_path / "file")
+    small.buffer.load_transitions(tmp_path / "file")
+    large.model.oldest = 35
+    small.model = large.model
+    assert {*small.drawn_episodes(1000)} == large.model.whole_episodes()
+
+
+def test_whole_episodes_need_sequences_that_end_with_them():
+    with pytest.raises(ValueError, match="ends must not be 'cross'"):
+        Pair(60, size=3, ends="cross").buffer.sample_episodes(2)
 
 
 def test_a_sampler_that_draws_an_episode_first_fails_the_test_of_equal_frequency():

@@ -17,7 +17,9 @@ Span SequenceSampler::ending_at(std::uint64_t row) const {
 
 std::uint64_t SequenceSampler::first_of(std::uint64_t row, Span span) const {
   if (span.rows == 0 || row < store_.tail()) return Links::kNone;
-  return links_.before(row, span.rows - 1, store_.tail());
+  const std::uint64_t first = links_.before(row, span.rows - 1, store_.tail());
+  const auto begins = [&] { return (links_.link(first % store_.capacity()) & Links::kFirst) != 0; };
+  return first != Links::kNone && options_.at_end == AtEnd::whole && !begins() ? Links::kNone : first;
 }
 
 std::uint64_t SequenceSampler::nth(std::uint64_t n) const {
@@ -72,34 +74,56 @@ std::uint64_t SequenceSampler::count() {
   return queued_ -= old - kept;
 }
 
+std::uint64_t SequenceSampler::draw_end(Random& random) {
+  for (unsigned tries = 1; queued_ > 0; ++tries) {
+    const std::uint64_t row = nth(random.below(queued_));
+    if (is_exact() || is_stored(row)) return row;
+    if (tries % kTries == 0) count();
+  }
+  return Links::kNone;
+}
+
+std::size_t SequenceSampler::write_slots(std::uint64_t row, std::size_t rows, std::size_t step, std::size_t* to) const {
+  const std::uint64_t capacity = store_.capacity(), stride = links_.stride();
+  std::uint64_t slot = row % capacity;
+  for (std::size_t t = rows; t-- > 0;) {
+    to[t * step] = slot;
+    const std::uint64_t back = t == 0 ? 0 : stride != 0 ? stride : links_.link(slot) & Links::kBack;
+    slot = slot >= back ? slot - back : slot + capacity - back;
+  }
+  return slot;
+}
+
 bool SequenceSampler::draw(Random& random, bool time_major, DrawnSequences& drawn) {
   catch_up();
-  if (queued_ == 0) return false;
-  const std::uint64_t capacity = store_.capacity(), length = options_.length(), stride = links_.stride();
-  const std::size_t sequences = drawn.spans.size();
+  const std::size_t sequences = drawn.spans.size(), length = options_.length();
   const std::size_t step = time_major ? sequences : 1, sequence = time_major ? 1 : length;
   drawn.steps.slots.resize(sequences * length);
   drawn.first.slots.resize(sequences);
-  unsigned tries = 0;
-  for (std::size_t b = 0; b < sequences;) {
-    const std::uint64_t row = nth(random.below(queued_));
-    const Span span = ending_at(row);
-    if (!is_exact() && first_of(row, span) == Links::kNone) {
-      if (++tries % kTries == 0 && count() == 0) return false;
-      continue;
-    }
+  for (std::size_t b = 0; b < sequences; ++b) {
+    const std::uint64_t row = draw_end(random);
+    if (row == Links::kNone) return false;
+    const Span span = drawn.spans[b] = ending_at(row);
     std::size_t* const to = drawn.steps.slots.data() + b * sequence;
-    std::uint64_t slot = row % capacity;
-    for (std::size_t t = length; t-- > span.before + span.rows;) to[t * step] = slot;
-    for (std::size_t t = span.before + span.rows; t-- > span.before;) {
-      to[t * step] = drawn.first.slots[b] = slot;
-      const std::uint64_t back = stride != 0 ? stride : links_.link(slot) & Links::kBack;
-      slot = slot >= back ? slot - back : slot + capacity - back;
-    }
-    for (std::size_t t = span.before; t-- > 0;) to[t * step] = drawn.first.slots[b];
-    drawn.spans[b++] = span;
+    const std::size_t first = drawn.first.slots[b] = write_slots(row, span.rows, step, to + span.before * step);
+    for (std::size_t t = 0; t < span.before; ++t) to[t * step] = first;
+    for (std::size_t t = span.before + span.rows; t < length; ++t) to[t * step] = first;
   }
-  return true;
+  return queued_ > 0;
+}
+
+bool SequenceSampler::draw_episodes(Random& random, DrawnSequences& drawn) {
+  catch_up();
+  drawn.steps.slots.clear();
+  for (Span& span : drawn.spans) {
+    const std::uint64_t row = draw_end(random);
+    if (row == Links::kNone) return false;
+    span = ending_at(row);
+    const std::size_t begin = drawn.steps.slots.size();
+    drawn.steps.slots.resize(begin + span.rows);
+    write_slots(row, span.rows, 1, drawn.steps.slots.data() + begin);
+  }
+  return queued_ > 0;
 }
 
 std::uint64_t SequenceSampler::longest_run() const {

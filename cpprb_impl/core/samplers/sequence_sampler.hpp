@@ -38,6 +38,8 @@ class SequenceSampler {
   // sequences
   // + b. Returns whether there are any. Throws std::bad_alloc.
   bool draw(Random& random, bool time_major, DrawnSequences& drawn);
+  // The same for whole episodes, whose steps follow each other in `drawn.steps`.
+  bool draw_episodes(Random& random, DrawnSequences& drawn);
   // Copies the values of the steps in `steps` to `to`, by field; null for a field that is not wanted.
   void read(Drawn& steps, char* const* to, Waiting& waiting) { PrivateStore::View(store_).read(steps, to, waiting); }
   // Called when a row that was stored earlier has become the last of its episode.
@@ -52,8 +54,12 @@ class SequenceSampler {
   std::uint64_t first_of(std::uint64_t row, Span span) const;
   bool is_stored(std::uint64_t row) const { return first_of(row, ending_at(row)) != Links::kNone; }
   void catch_up();
+  // Draws the last row of a sequence; Links::kNone if there is none.
+  std::uint64_t draw_end(Random& random);
+  // Writes the slots of the sequence that ends at `row` to to[0], to[step], ...; returns that of its first step.
+  std::size_t write_slots(std::uint64_t row, std::size_t rows, std::size_t step, std::size_t* to) const;
   // Whether sequences lose their first row exactly in order: all have equally many rows, and streams step in turn.
-  bool is_exact() const { return links_.stride() != 0 && !options_.pads(); }
+  bool is_exact() const { return links_.stride() != 0 && options_.is_fixed(); }
   const std::uint32_t& entry(std::uint64_t n) const { return queue_[(front_ + n) & (queue_.size() - 1)]; }
   std::uint32_t& entry(std::uint64_t n) { return queue_[(front_ + n) & (queue_.size() - 1)]; }
   std::uint64_t nth(std::uint64_t n) const;  // the row of the queue's n-th entry

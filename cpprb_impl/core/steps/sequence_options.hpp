@@ -8,10 +8,11 @@
 namespace rb {
 
 enum class AtEnd {
-  stop,  // a sequence has steps of one episode; if the episode's last sequence is off the period, it ends with the
-         // episode
-  pad,   // instead of that one, a sequence begins on the period, and its missing steps are padded
-  cross  // a sequence may cross the end of an episode
+  stop,   // a sequence has steps of one episode; if the episode's last sequence is off the period, it ends with the
+          // episode
+  pad,    // instead of that one, a sequence begins on the period, and its missing steps are padded
+  cross,  // a sequence may cross the end of an episode
+  whole   // a sequence is an episode, however long
 };
 
 // The steps of one sequence: `rows` stored ones, after `before` that are padded. None if `rows` is 0.
@@ -27,6 +28,8 @@ struct SequenceOptions {
   std::uint32_t length() const { return burn_in + size; }
   // Whether a sequence may have padded steps.
   bool pads() const { return at_end == AtEnd::pad || (burn_in != 0 && !from_state); }
+  // Whether all sequences have equally many stored steps.
+  bool is_fixed() const { return !pads() && at_end != AtEnd::whole; }
 
   // Returns the sequence that ends with the step `number` (from 1 on) of its run: of an episode, or of a stream if
   // sequences may cross the ends of episodes.
@@ -36,6 +39,7 @@ struct SequenceOptions {
       const auto stored = static_cast<std::uint32_t>(std::min<std::uint64_t>(rows, length()));
       return Span{length() - stored, stored};
     };
+    if (at_end == AtEnd::whole) return {0, is_last ? static_cast<std::uint32_t>(number) : 0};
     if (number >= least && (number - least) % period == 0) return whole(number);
     if (!is_last || at_end == AtEnd::cross) return {};
     if (at_end == AtEnd::stop) return number < least || from_state ? Span{} : whole(number);
