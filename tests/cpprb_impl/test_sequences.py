@@ -49,9 +49,10 @@ class Pair:
         """Add steps of all streams."""
         self.buffer.add(**self.rows([*range(self.model.streams)] * groups, rng, ends))
 
-    def add_some(self, rng, ends: float = 0.2) -> None:
+    def add_some(self, rng, streams=None, ends: float = 0.2) -> None:
         """Add steps of some streams, with some twice."""
-        streams = rng.integers(self.model.streams, size=rng.choice([1, 2, 4, 5]))  # as many as streams could be a mask
+        if streams is None:  # not as many as streams, which could be a mask
+            streams = rng.integers(self.model.streams, size=rng.choice([1, 2, 4, 5]))
         self.buffer.add(env_ids=streams, **self.rows(streams, rng, ends))
 
     def drawn(self, count: int, **options) -> list[tuple[int, ...]]:
@@ -162,6 +163,27 @@ def test_streams_may_step_out_of_turn(shape):
             pair.check()
         if step % 4 == 0 and shape["ends"] != "cross":
             pair.check_episodes()
+
+
+def test_a_sequence_that_ends_late_is_lost_as_early_as_others():
+    rng = np.random.default_rng(0)
+    pair = Pair(30, 2, size=2, period=2, ends="pad")
+    pair.add_some(rng, [0], ends=0)
+    pair.add_some(rng, [1] * 20, ends=0)
+    pair.check()
+    pair.buffer.on_episode_end()  # only now is the step of the first stream a sequence
+    pair.model.end_episodes()
+    for _ in range(25):
+        pair.check()
+        pair.add_some(rng, [1], ends=0)
+
+
+def test_rows_that_are_linked_again_are_drawn_as_often_as_before():
+    pair = Pair(30, size=2)
+    pair.add(np.random.default_rng(0), 25)
+    pair.check()
+    pair.buffer._set_links(5, pair.buffer._get_links(5, 25))
+    pair.check()
 
 
 @pytest.mark.parametrize("time_major", [False, True])

@@ -42,6 +42,7 @@ void SequenceSampler::insert(std::uint64_t row) {
 }
 
 void SequenceSampler::catch_up() {
+  // Every queued row was overwritten: so long ago, perhaps, that the low half of its number is that of another row.
   if (store_.head() - seen_ >= store_.capacity()) queued_ = 0;
   while (queued_ > 0 && !is_stored(nth(0))) {
     ++front_;
