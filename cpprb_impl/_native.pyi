@@ -99,6 +99,13 @@ class PrioritizedRing(Ring):
     def sample(  # type: ignore[override]  # beta precedes out, as in cpprb
         self, batch_size: int, beta: float = 0.4, out: MutableMapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]: ...
+    def sample_sequences(  # type: ignore[override]  # beta precedes time_major, as in sample
+        self,
+        batch_size: int,
+        beta: float = 0.4,
+        time_major: bool = False,
+        out: MutableMapping[str, np.ndarray] | None = None,
+    ) -> dict[str, np.ndarray]: ...
     def update_priorities(self, indexes: ArrayLike, priorities: ArrayLike) -> None: ...
     # For servers of a buffer over several hosts, which has no indexes of its own.
     def _draw(self, batch_size: int, /) -> tuple[dict[str, np.ndarray], float, float]: ...

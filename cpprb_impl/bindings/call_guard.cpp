@@ -1,6 +1,7 @@
 // The steps common to all calls of a ring's methods: sorting arguments, preparing the ring for this process and thread,
 // and returning the batch.
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <utility>
 
@@ -145,6 +146,19 @@ CallGuard::CallGuard(PyObject* self) : ring_(ring_of(self)) {
 CallGuard::~CallGuard() {
   innermost_ = outer_;
   if (--ring_.users == 0 && ring_.close_wanted) ring_.release_store();
+}
+
+double beta_of(PyObject* given) {
+  const double beta = given != nullptr ? PyFloat_AsDouble(given) : 0.4;
+  if (PyErr_Occurred()) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
+    PyErr_Clear();
+    raise(PyExc_TypeError, "beta must be a number, got %R", given);
+  }
+  if (!(beta >= 0) || !std::isfinite(beta))
+    raise(PyExc_ValueError, "beta must be finite and not negative, got %R",
+          Ref(checked(PyFloat_FromDouble(beta))).get());
+  return beta;
 }
 
 RecentBatches* recent_batches(Ring& ring) { return ring.batch_through_python ? nullptr : &ring.recent; }

@@ -149,8 +149,7 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   named.object("autoreset");
   const bool has_objects = named.object("objects") != nullptr;
   if (PyObject* sequences = named.object("sequences"); sequences != nullptr) {
-    if (lock != nullptr || prioritized)
-      raise(PyExc_ValueError, "sequences can only be drawn uniformly, from a buffer that is not shared");
+    if (lock != nullptr) raise(PyExc_ValueError, "sequences can only be drawn from a buffer that is not shared");
     options.sequences = parse_sequences(sequences, options.fields);
   }
   named.refuse_others();

@@ -25,6 +25,11 @@ void draw(CallGuard& call, Drawn& drawn, Batch& batch, npy_intp rows) {
   if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: every stored priority is 0");
 }
 
+[[noreturn, gnu::cold]] void refuse_rows(const char* method) {
+  raise(PyExc_TypeError, "%s() cannot be called if the priorities are those of sequences: call sample_sequences()",
+        method);
+}
+
 PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
     static const std::vector<ExtraColumn> extra = {{PyUnicode_InternFromString("weights"), NPY_FLOAT32},
@@ -32,17 +37,11 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     PyObject* given[3];
     sort_arguments("sample", args, nargs, names, {"batch_size", "beta", "out"}, given);
     const npy_intp rows = batch_size(given[0]);
-    const double beta = given[1] != nullptr ? PyFloat_AsDouble(given[1]) : 0.4;
-    if (PyErr_Occurred()) {
-      if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
-      PyErr_Clear();
-      raise(PyExc_TypeError, "beta must be a number, got %R", given[1]);
-    }
-    if (!(beta >= 0) || !std::isfinite(beta))
-      raise(PyExc_ValueError, "beta must be finite and not negative, got %R",
-            Ref(checked(PyFloat_FromDouble(beta))).get());
+    const double beta = beta_of(given[1]);
     CallGuard call(self);
     Ring& ring = call.ring();
+    if (ring.streams.sequences) [[unlikely]]
+      refuse_rows("sample");
     Batch batch(ring.fields, rows, extra, for_batch(ring, given[2]), recent_batches(ring));
     auto* weights = static_cast<float*>(batch.extra(0));
     auto* indexes = static_cast<npy_int64*>(batch.extra(1));
@@ -92,9 +91,12 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     if (given[0] == nullptr || given[1] == nullptr)
       raise(PyExc_TypeError, "%s() needs %s and priorities", method, which);
     const Ref indexes = as_indexes(given[0]);
-    const Numbers priorities(given[1], "priorities");
+    Numbers priorities(given[1], "priorities");
     CallGuard call(self);
     Ring& ring = call.ring();
+    Sequences* const sequences = ring.streams.sequences.get();
+    if (sequences != nullptr) [[unlikely]]
+      priorities = sequence_priorities(ring, indexes, std::move(priorities));
     Store& store = call.store();
     SharedStore* numbered = by == By::row ? &numbered_store(call, method) : nullptr;
     npy_intp count, values;
@@ -120,6 +122,11 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
           missing = numbered->update_rows(index, drawn->leaves.size(), drawn->leaves.data(), largest);
         } else {
           const std::uint64_t sample = ring.recent.sample_in(PyArray_BYTES(indexes.array()));
+          if (sequences != nullptr) [[unlikely]]
+            for (std::size_t i = 0; i < drawn->leaves.size(); ++i)
+              if (const auto slot = static_cast<std::uint64_t>(index[i]);
+                  store.holds(slot) && !sequences->sampler.is_end(slot))
+                drawn->leaves[i] = store.leaf(slot);  // its sequence was overwritten
           missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest, sample);
         }
         if (missing == kAllGood) ring.let_max_priority_fall();
@@ -157,6 +164,12 @@ PyMethodDef prioritized_methods[] = {
      "_update_rows($self, /, rows, priorities)\n--\n\n"
      "Like `update_priorities`, for the transitions with these numbers in a shared buffer. Skips those that are no\n"
      "longer stored."},
+    {"sample_sequences", method(sample_prioritized_sequences), METH_FASTCALL | METH_KEYWORDS,
+     "sample_sequences($self, /, batch_size, beta=0.4, time_major=False, out=None)\n--\n\n"
+     "Return sequences of consecutive steps, drawn by priority, as `ReplayBuffer.sample_sequences` returns them, with\n"
+     "\"weights\", float32, and \"indexes\", int64, both (batch_size,): the importance weights, as in `sample`, over "
+     "the\n"
+     "sequences that can be drawn, and the indexes of their last steps, for `update_priorities`."},
     {"update_priorities", RB_SLOWED(update, prioritized_update<By::index>), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
      "Set the raw priorities of the transitions at `indexes` (n,); a scalar priority applies to all of them. Indexes "

@@ -92,6 +92,8 @@ PyObject* ring_sample_indexes(PyObject* self, PyObject* value) {
       raise(PyExc_TypeError,
             "sample_indexes() requires an unshared buffer: in a shared one, a row may be overwritten before it is "
             "read");
+    if (ring.prioritized && ring.streams.sequences)
+      raise(PyExc_TypeError, "sample_indexes() cannot be called if the priorities are those of sequences");
     Borrowed<Drawn> drawn(ring.drawn);
     drawn->slots.resize(static_cast<std::size_t>(rows));
     Found found;

@@ -158,6 +158,9 @@ void notice_fork(Ring& ring);
 // Parses the batch size passed by a caller; raises TypeError, ValueError.
 npy_intp batch_size(PyObject* value);
 
+// Parses the exponent of importance weights; 0.4 if it is null. Raises TypeError, ValueError.
+double beta_of(PyObject* given);
+
 // Sorts the arguments of a fast call by name into `values` (null where not given); raises TypeError.
 void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     std::initializer_list<const char*> known, PyObject** values);

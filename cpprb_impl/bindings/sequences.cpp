@@ -1,6 +1,7 @@
 #include "sequences.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -138,38 +139,59 @@ void spread(DrawnSequences& drawn, std::size_t length) {
         static_cast<unsigned long long>(longest), static_cast<unsigned long long>(least - std::min(longest, least)));
 }
 
+// Draws by priority if `beta` is given.
+PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_major, PyObject* out, const double* beta) {
+  static const std::vector<ExtraColumn> weighted = {{PyUnicode_InternFromString("weights"), NPY_FLOAT32},
+                                                    {PyUnicode_InternFromString("indexes"), NPY_INT64}},
+                                        none;
+  const npy_intp count = batch_size(size);
+  const int time_major = is_time_major == nullptr ? 0 : PyObject_IsTrue(is_time_major);
+  if (time_major < 0) throw PythonError();
+  CallGuard call(self);
+  Ring& ring = call.ring();
+  Sequences& sequences = sequences_of(ring, "sample_sequences");
+  const SequenceOptions& options = sequences.sampler.options();
+  const SequenceColumns columns(ring.fields, sequences.states, count, static_cast<npy_intp>(options.length()),
+                                time_major != 0, options.pads());
+  Batch batch(columns.all(), count, beta != nullptr ? weighted : none, for_batch(ring, out), &ring.recent);
+  Borrowed<DrawnSequences> drawn(sequences.drawn);
+  drawn->ends.slots.resize(static_cast<std::size_t>(count));
+  Found found = Found::rows;
+  {
+    PythonWaiting waiting(call);
+    LearnerGuard guard(call.store(), waiting);
+    if (beta == nullptr) {
+      if (!sequences.sampler.draw(ring.random, *drawn)) found = Found::nothing;
+    } else if ((drawn->ends.candidates = sequences.sampler.count()) == 0) {
+      found = Found::nothing;
+    } else {
+      found = ring.sampler->sample(ring.random, drawn->ends, nullptr, waiting);
+    }
+    if (found == Found::rows) {
+      sequences.sampler.find_steps(*drawn, time_major != 0);
+      std::vector<char*> steps(batch.places(), batch.places() + ring.fields.size()), first(steps.size());
+      for (const std::size_t f : sequences.states) std::swap(steps[f], first[f]);
+      sequences.sampler.read(drawn->steps, steps.data(), waiting);
+      if (!sequences.states.empty()) sequences.sampler.read(drawn->first, first.data(), waiting);
+      // Sequences that cannot cross the end of an episode have at most one first step.
+      columns.finish(sequences.links, *drawn, options.at_end == AtEnd::cross ? options.length() : 1, batch.places());
+    }
+  }
+  if (found == Found::nothing) raise_none(sequences);
+  if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: the priority of every sequence is 0");
+  if (beta != nullptr) {
+    std::copy(drawn->ends.slots.begin(), drawn->ends.slots.end(), static_cast<npy_int64*>(batch.extra(1)));
+    importance_weights(drawn->ends, *beta, ring.priorities, call.store(), static_cast<float*>(batch.extra(0)));
+    if (drawn->ends.sample != 0) batch.is_sample(drawn->ends.sample, 1, ring.recent);
+  }
+  return batch.give();
+}
+
 PyObject* sample_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
     PyObject* given[3];
     sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "time_major", "out"}, given);
-    const npy_intp count = batch_size(given[0]);
-    const int time_major = given[1] == nullptr ? 0 : PyObject_IsTrue(given[1]);
-    if (time_major < 0) throw PythonError();
-    CallGuard call(self);
-    Ring& ring = call.ring();
-    Sequences& sequences = sequences_of(ring, "sample_sequences");
-    const SequenceOptions& options = sequences.sampler.options();
-    const SequenceColumns columns(ring.fields, sequences.states, count, static_cast<npy_intp>(options.length()),
-                                  time_major != 0, options.pads());
-    Batch batch(columns.all(), count, {}, for_batch(ring, given[2]), &ring.recent);
-    Borrowed<DrawnSequences> drawn(sequences.drawn);
-    drawn->spans.resize(static_cast<std::size_t>(count));
-    bool found;
-    {
-      PythonWaiting waiting(call);
-      LearnerGuard guard(call.store(), waiting);
-      found = sequences.sampler.draw(ring.random, time_major != 0, *drawn);
-      if (found) {
-        std::vector<char*> steps(batch.places(), batch.places() + ring.fields.size()), first(steps.size());
-        for (const std::size_t f : sequences.states) std::swap(steps[f], first[f]);
-        sequences.sampler.read(drawn->steps, steps.data(), waiting);
-        if (!sequences.states.empty()) sequences.sampler.read(drawn->first, first.data(), waiting);
-        // Sequences that cannot cross the end of an episode have at most one first step.
-        columns.finish(sequences.links, *drawn, options.at_end == AtEnd::cross ? options.length() : 1, batch.places());
-      }
-    }
-    if (!found) raise_none(sequences);
-    return batch.give();
+    return sequences_batch(self, given[0], given[1], given[2], nullptr);
   });
 }
 
@@ -186,12 +208,13 @@ PyObject* sample_episodes(PyObject* self, PyObject* const* args, Py_ssize_t narg
     if (sequences.sampler.options().at_end == AtEnd::cross)
       raise(PyExc_ValueError, "sample_episodes() requires sequences that end with episodes: ends must not be 'cross'");
     Borrowed<DrawnSequences> drawn(sequences.drawn);
-    drawn->spans.resize(static_cast<std::size_t>(count));
+    drawn->ends.slots.resize(static_cast<std::size_t>(count));
     std::optional<Batch> batch;
     {
       PythonWaiting waiting(call);
       LearnerGuard guard(call.store(), waiting);
-      if (sequences.episodes.draw_episodes(ring.random, *drawn)) {
+      if (sequences.episodes.draw(ring.random, *drawn)) {
+        sequences.episodes.find_episodes(*drawn);
         std::size_t longest = 0;
         for (const Span span : drawn->spans) longest = std::max<std::size_t>(longest, span.rows);
         static const std::vector<std::size_t> kNoStates;
@@ -351,19 +374,21 @@ PyMethodDef methods[] = {
 Sequences::Sequences(const SequencesOption& option, PrivateStore& store, std::size_t environments)
     : ends(option.ends),
       states(option.states),
+      eta(option.eta),
       links(store.capacity(), environments, option.core.at_end == AtEnd::cross),
-      sampler(option.core, store, links),
-      episodes({.at_end = AtEnd::whole}, store, links) {}
+      sampler(option.core, store, links, store.prioritized()),
+      episodes({.at_end = AtEnd::whole}, store, links, false) {}
 
 SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fields) {
-  static const char* names[] = {"size", "burn_in", "period", "ends", "done", "state", nullptr};
+  static const char* names[] = {"size", "burn_in", "period", "ends", "done", "state", "eta", nullptr};
   unsigned size, burn_in, period;
   const char* ends;
   PyObject *done, *state;
+  double eta = 0;
   if (!PyDict_Check(option)) raise(PyExc_TypeError, "sequences must be a dict, got %R", option);
   const Ref none(checked(PyTuple_New(0)));
-  if (!PyArg_ParseTupleAndKeywords(none.get(), option, "IIIsOO", const_cast<char**>(names), &size, &burn_in, &period,
-                                   &ends, &done, &state))
+  if (!PyArg_ParseTupleAndKeywords(none.get(), option, "IIIsOO|d", const_cast<char**>(names), &size, &burn_in, &period,
+                                   &ends, &done, &state, &eta))
     throw PythonError();
   if (size < 1 || period < 1) raise(PyExc_ValueError, "sequences: size and period must be at least 1");
   for (const Field& field : fields)
@@ -373,6 +398,7 @@ SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fiel
   SequencesOption parsed;
   parsed.states = find_fields(fields, state, "sequences: state");
   parsed.core = {size, burn_in, period, at_end_named(ends), !parsed.states.empty()};
+  parsed.eta = eta;
   parsed.ends = episode_ends(fields, done, "sequences: done");
   return parsed;
 }
@@ -389,6 +415,45 @@ void link_rows(Ring& ring, const char* const* data, std::size_t count, const std
 
 void leave_unlinked(Ring& ring, std::size_t count) {
   for (std::size_t i = 1; i <= count; ++i) ring.streams.sequences->links.put(ring.store->head() - i, 0, 0);
+}
+
+Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors) {
+  if (!errors.array || PyArray_NDIM(errors.array.array()) < 2) return errors;
+  const Sequences& sequences = *ring.streams.sequences;
+  const SequenceOptions& options = sequences.sampler.options();
+  const npy_intp count = PyArray_SIZE(indexes.array()), length = static_cast<npy_intp>(options.length());
+  const npy_intp* dims = PyArray_DIMS(errors.array.array());
+  if (PyArray_NDIM(errors.array.array()) != 2 || dims[0] != count || dims[1] != length)
+    raise(PyExc_ValueError, "priorities must be of shape (%zd,), or errors of shape (%zd, %zd), got %R", count, count,
+          length, Ref(checked(PyObject_GetAttrString(errors.array.get(), "shape"))).get());
+  npy_intp dim = count;
+  Ref combined(checked(PyArray_SimpleNew(1, &dim, NPY_DOUBLE)));
+  auto* priority = static_cast<double*>(PyArray_DATA(combined.array()));
+  const auto* index = static_cast<const npy_int64*>(PyArray_DATA(indexes.array()));
+  errors.read([&](const auto* error) {
+    for (npy_intp i = 0; i < count; ++i, error += length) {
+      const auto slot = static_cast<std::uint64_t>(index[i]);
+      const Span span = slot < ring.store->capacity() ? sequences.sampler.ending_in(slot) : Span{};
+      double largest = 0, sum = 0;
+      const std::uint32_t begin = std::max(options.burn_in, span.before), end = span.before + span.rows;
+      for (std::uint32_t t = begin; t < end; ++t) {
+        const double size = std::abs(static_cast<double>(error[t]));
+        largest = std::max(largest, size);
+        sum += size;  // NaN, too
+      }
+      priority[i] = end > begin ? sequences.eta * largest + (1 - sequences.eta) * sum / (end - begin) : 0;
+    }
+  });
+  return Numbers(combined.get(), "priorities");
+}
+
+PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded<PyObject*>(nullptr, [&] {
+    PyObject* given[4];
+    sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "beta", "time_major", "out"}, given);
+    const double beta = beta_of(given[1]);
+    return sequences_batch(self, given[0], given[2], given[3], &beta);
+  });
 }
 
 int add_sequence_methods(PyTypeObject& type) { return add_methods(type, methods); }

@@ -17,6 +17,7 @@ struct SequencesOption {
   SequenceOptions core;
   std::vector<EpisodeEnd> ends;
   std::vector<std::size_t> states;  // fields of which a sequence has only its first step's value
+  double eta = 0;  // of a sequence's errors, how much of its priority is the largest; the rest is the mean
 };
 
 struct Sequences {
@@ -24,6 +25,7 @@ struct Sequences {
 
   const std::vector<EpisodeEnd> ends;
   const std::vector<std::size_t> states;
+  const double eta;
   Links links;
   SequenceSampler sampler, episodes;
   DrawnSequences drawn;
@@ -39,6 +41,13 @@ SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fiel
 void link_rows(Ring& ring, const char* const* data, std::size_t count, const std::vector<npy_int64>* environments);
 // For rows that were stored without add(): none continues another.
 void leave_unlinked(Ring& ring, std::size_t count);
+
+// Returns one priority per sequence, for the errors (sequences, steps) of those that end at `indexes`: eta * the
+// largest magnitude + (1 - eta) * the mean magnitude over the steps to learn from (Kapturowski et al. 2019,
+// section 2.3). Other numbers are returned as they are. Raises ValueError.
+Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors);
+// sample_sequences() of a prioritized ring.
+PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 
 int add_sequence_methods(PyTypeObject& type);
 

@@ -27,9 +27,11 @@ void end_episodes(PyObject* self) {
     CallGuard call(self);
     PythonWaiting waiting(call);
     Sequences& sequences = *streams.sequences;
+    Ring& ring = call.ring();
+    const float leaf = ring.prioritized ? ring.leaf_of_max_priority() : 0;
     sequences.links.end_episodes(call.store().head() - call.store().stored(), [&](std::uint64_t row) {
-      sequences.sampler.ended(row);
-      sequences.episodes.ended(row);
+      sequences.sampler.ended(row, leaf);
+      sequences.episodes.ended(row, 0);
     });
   }
   if (streams.nstep) flush_steps(self);

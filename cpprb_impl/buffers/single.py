@@ -84,7 +84,7 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         Needs 8 bytes of memory per transition, and 4 per sequence. No sequence has steps of two environments, or ones
         that are overwritten. After `clear`, the next step of each environment counts as the first of an episode. Of a
         file that does not replace an empty buffer's contents exactly, sequences have only the steps that were loaded.
-        Not with `Nstep`, priorities, Python objects, or in shared buffers.
+        Not with `Nstep`, Python objects, or in shared buffers.
     compress : "lz4", optional
         Compress each frame of the fields in `stack_compress` with LZ4; not with `mmap_prefix`. Samples contain the same
         values, but take longer.
@@ -169,8 +169,12 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     ----------
     size, env_dict, next_of, stack_compress, compress, default_dtype, Nstep, n_envs, autoreset, mmap_prefix, seed
         As for `ReplayBuffer`. An n-step transition gets the priority with which its first step was added.
-    sequences : None
-        Not supported with priorities; raises ValueError.
+    sequences : dict, optional
+        As for `ReplayBuffer`. `sample_sequences` then draws by priority, and `sample` raises TypeError. The priority of
+        a sequence is that of its last step; `update_priorities` takes it, or the errors of all steps, (n, burn-in +
+        size): "eta" times the largest magnitude plus 1 - eta times the mean magnitude (default 0.9; Kapturowski et al.
+        2019, section 2.3), without burn-in and padded steps. A sequence that was overwritten is skipped. Weights are
+        over the sequences that can be drawn.
     alpha : float
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
     eps : float

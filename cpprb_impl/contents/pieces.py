@@ -171,8 +171,7 @@ class Rows:
             return
         add_columns(self.buffer, columns, 0, rows)
         if leaves is not None:
-            stored = self.buffer.get_stored_size()
-            self.buffer._set_leaves(slots_between(self.buffer, stored - rows, stored), leaves)
+            self.buffer._set_leaves(slots_between(self.buffer, stored, stored + rows), leaves)
         if links is not None:
             self.buffer._set_links(stored, links)
 

@@ -96,8 +96,8 @@ class Layout:
         check_compress(options["compress"], stacked, prefix)
         sequences = options["sequences"]
         if sequences is not None:
-            _refuse_with_sequences(options, steps, is_shared=is_shared, prioritized=prioritized)
-            sequences = read_sequences(sequences, given, capacity, options["n_envs"])
+            _refuse_with_sequences(options, steps, is_shared=is_shared)
+            sequences = read_sequences(sequences, given, capacity, options["n_envs"], prioritized=prioritized)
         if prefix and is_shared:  # processes with different working directories open its files, too
             prefix = os.path.join(os.getcwd(), prefix)
         chosen = stored(
@@ -185,10 +185,8 @@ def _refuse_with_objects(options: Mapping[str, Any], steps: Mapping[str, Any] | 
             raise ValueError(f"{name} needs a buffer without fields of Python objects")
 
 
-def _refuse_with_sequences(
-    options: Mapping[str, Any], steps: Mapping[str, Any] | None, *, is_shared: bool, prioritized: bool
-) -> None:
-    for what, is_given in (("Nstep", steps), ("a shared buffer", is_shared), ("priorities", prioritized)):
+def _refuse_with_sequences(options: Mapping[str, Any], steps: Mapping[str, Any] | None, *, is_shared: bool) -> None:
+    for what, is_given in (("Nstep", steps), ("a shared buffer", is_shared)):
         if is_given:
             raise ValueError(f"sequences must be None with {what}, got {options['sequences']!r}")
 

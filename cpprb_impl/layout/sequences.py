@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.layout.fields import NativeField, field_names, integer
+from cpprb_impl.layout.options import check_exponent
 
-KNOWN = ("size", "burn_in", "period", "ends", "done", "state")
+KNOWN = ("size", "burn_in", "period", "ends", "done", "state", "eta")
 AT_ENDS = ("stop", "pad", "cross")
 ENDS = ("done", "terminated", "truncated")  # fields that mark the last step of an episode
 OF_SAMPLE = ("is_first", "mask", "lengths", "offsets")  # arrays of a sample that are no fields
@@ -17,7 +18,7 @@ MOST_ROWS = 2**30 - 1  # the link between two rows has 30 bits
 
 
 def read_sequences(
-    given: Mapping[str, Any], fields: Sequence[NativeField], capacity: int, n_envs: int
+    given: Mapping[str, Any], fields: Sequence[NativeField], capacity: int, n_envs: int, *, prioritized: bool
 ) -> dict[str, Any]:
     """Check the option `sequences`, and return it in JSON form with its defaults.
 
@@ -29,6 +30,8 @@ def read_sequences(
         The fields that are stored.
     capacity, n_envs : int
         The size of the buffer, in transitions of all `n_envs` streams.
+    prioritized : bool
+        Whether the sequences have priorities.
 
     Raises
     ------
@@ -65,7 +68,12 @@ def read_sequences(
     for name in done:
         if not _is_end(*by_name[name]):
             raise ValueError(f"sequences: done must name fields with one number or bool per transition, got {name!r}")
-    return {
+    eta = given.get("eta", 0.9 if prioritized else None)
+    if not prioritized and eta is not None:
+        raise ValueError(f"sequences: eta must be None in a buffer without priorities, got {eta!r}")
+    if prioritized and not check_exponent("sequences: eta", eta) <= 1:
+        raise ValueError(f"sequences: eta must be from 0 to 1, got {eta!r}")
+    found = {
         "size": size,
         "burn_in": burn_in,
         "period": period,
@@ -73,6 +81,7 @@ def read_sequences(
         "done": sorted(done),
         "state": sorted(_names("state", given.get("state"), by_name)),
     }
+    return found if eta is None else {**found, "eta": float(eta)}
 
 
 def _at_least(least: int, name: str, value: Any) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl import MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
 from .sequence_model import PADDED, SequenceModel
 
@@ -27,12 +27,12 @@ FIELDS = {
 class Pair:
     """A buffer and a model, which get the same steps."""
 
-    def __init__(self, capacity: int, streams: int = 1, *, fields=None, options=None, **sequences) -> None:
-        fields = FIELDS if fields is None else fields
+    kind = ReplayBuffer
+
+    def __init__(self, capacity: int, streams: int = 1, *, options=None, **sequences) -> None:
         state = {"state": "state"} if sequences.pop("from_state", False) else {}
-        self.buffer = ReplayBuffer(
-            capacity, fields, n_envs=streams, sequences={**sequences, **state}, seed=1, **(options or {})
-        )
+        given = {**sequences, **state}
+        self.buffer = self.kind(capacity, FIELDS, n_envs=streams, sequences=given, seed=1, **(options or {}))
         self.model = SequenceModel(capacity, streams, **sequences, from_state=bool(state))
         self.is_first, self.is_last = [], []
 
@@ -73,6 +73,7 @@ class Pair:
             np.testing.assert_array_equal(batch[name], expected)
         assert not batch["number"][~mask].any() and not batch["done"][~mask].any()
         np.testing.assert_array_equal(batch["is_first"], np.array(self.is_first)[numbers] & mask)
+        self.batch = batch
         if "lengths" in batch:
             np.testing.assert_array_equal(batch["lengths"], mask.sum(axis=1))
         return [tuple(each) for each in numbers.tolist()]
@@ -450,7 +451,9 @@ BAD = {
     "done": (ReplayBuffer, {**GOOD, "done": "finished"}, KeyError, "done must name fields of env_dict, got 'finished'"),
     "wide done": (ReplayBuffer, {**GOOD, "done": ["obs"]}, ValueError, "one number or bool per transition, got 'obs'"),
     "state": (ReplayBuffer, {**GOOD, "state": "lstm"}, KeyError, "state must name fields of env_dict, got 'lstm'"),
-    "priorities": (PrioritizedReplayBuffer, GOOD, ValueError, "sequences must be None with priorities"),
+    "shared": (MPReplayBuffer, GOOD, ValueError, "sequences must be None with a shared buffer"),
+    "eta": (ReplayBuffer, {**GOOD, "eta": 0.9}, ValueError, "eta must be None in a buffer without priorities"),
+    "large eta": (PrioritizedReplayBuffer, {**GOOD, "eta": 1.1}, ValueError, "eta must be from 0 to 1, got 1.1"),
 }
 
 

@@ -9,7 +9,8 @@ namespace {
 
 // The leaf of a row whose weight would be 1.
 float unit_leaf(const Drawn& drawn, Normalize normalize, Store& store) {
-  if (normalize == Normalize::none) return static_cast<float>(drawn.total / static_cast<double>(store.stored()));
+  const auto rows = [&] { return drawn.candidates != 0 ? drawn.candidates : store.stored(); };
+  if (normalize == Normalize::none) return static_cast<float>(drawn.total / static_cast<double>(rows()));
   return drawn.leaves.empty() ? drawn.smallest : *std::ranges::min_element(drawn.leaves);
 }
 

@@ -59,6 +59,13 @@ class PrivateStore final : public Store {
   // added. Not for rows with frames.
   void hold(std::uint64_t next, std::uint64_t count, float leaf);
 
+  // The number of the newest row written to `slot`. If there is none yet, the slot's first row number minus the
+  // capacity (modulo 2^64).
+  std::uint64_t row_of(std::uint64_t slot) const {
+    const std::uint64_t last = head_ - 1;
+    return last - (last % capacity_ + capacity_ - slot) % capacity_;
+  }
+
   std::uint64_t sampled_at = 0;  // the head at the last sample, for indexes that no remembered sample drew
   RecentSamples<std::uint64_t>& samples() { return samples_; }
 
@@ -66,12 +73,6 @@ class PrivateStore final : public Store {
   template <bool kRemembers>
   friend class PrivateViewOf;
 
-  // The number of the newest row written to `slot`. If there is none yet, the slot's first row number minus the
-  // capacity (modulo 2^64).
-  std::uint64_t row_of(std::uint64_t slot) const {
-    const std::uint64_t last = head_ - 1;
-    return last - (last % capacity_ + capacity_ - slot) % capacity_;
-  }
   template <class IsMeant>
   void set_those(const std::int64_t* index, std::size_t count, const float* leaves, IsMeant is_meant);
   void bring_tree_up_to_date();

@@ -10,8 +10,7 @@ constexpr unsigned kTries = 1000;
 
 }  // namespace
 
-Span SequenceSampler::ending_at(std::uint64_t row) const {
-  const std::uint64_t slot = row % store_.capacity();
+Span SequenceSampler::ending_in(std::uint64_t slot) const {
   return options_.ending_at(links_.number(slot), (links_.link(slot) & Links::kLast) != 0);
 }
 
@@ -26,9 +25,9 @@ std::uint64_t SequenceSampler::nth(std::uint64_t n) const {
   return store_.head() - static_cast<std::uint32_t>(static_cast<std::uint32_t>(store_.head()) - entry(n));
 }
 
-void SequenceSampler::insert(std::uint64_t row) {
+bool SequenceSampler::insert(std::uint64_t row) {
   const std::uint64_t first = first_of(row, ending_at(row));
-  if (first == Links::kNone) return;
+  if (first == Links::kNone) return false;
   longest_span_ = std::max(longest_span_, row - first);
   if (queued_ == queue_.size()) {
     std::vector<std::uint32_t> larger(std::max(2 * queue_.size(), kLeast));
@@ -39,23 +38,40 @@ void SequenceSampler::insert(std::uint64_t row) {
   std::uint64_t n = queued_++;
   for (; n > 0 && nth(n - 1) > row; --n) entry(n) = entry(n - 1);
   entry(n) = static_cast<std::uint32_t>(row);
+  return true;
+}
+
+void SequenceSampler::lose(std::uint64_t row) {
+  if (draws_by_priority_ && row >= store_.tail()) lost_.push_back(row % store_.capacity());
+}
+
+void SequenceSampler::clear_lost_leaves() {
+  if (lost_.empty()) return;
+  const std::vector<float> zeros(lost_.size());
+  store_.set_leaves(lost_, zeros.data());
+  lost_.clear();
 }
 
 void SequenceSampler::catch_up() {
   // Every queued row was overwritten: so long ago, perhaps, that the low half of its number is that of another row.
   if (store_.head() - seen_ >= store_.capacity()) queued_ = 0;
   while (queued_ > 0 && !is_stored(nth(0))) {
+    lose(nth(0));
     ++front_;
     --queued_;
   }
-  for (seen_ = std::max(seen_, store_.tail()); seen_ < store_.head(); ++seen_) insert(seen_);
+  for (seen_ = std::max(seen_, store_.tail()); seen_ < store_.head(); ++seen_)
+    if (!insert(seen_)) lose(seen_);
+  clear_lost_leaves();
   if (queued_ == 0) longest_span_ = 0;
 }
 
-void SequenceSampler::ended(std::uint64_t row) {
+void SequenceSampler::ended(std::uint64_t row, float leaf) {
   if (row >= seen_) return;
   const Span before = options_.ending_at(links_.number(row % store_.capacity()), false);
-  if (before.rows == 0) insert(row);
+  if (before.rows != 0 || !insert(row) || !draws_by_priority_) return;
+  std::vector<std::size_t> slot{row % store_.capacity()};
+  store_.set_leaves(slot, &leaf);
 }
 
 void SequenceSampler::changed_from(std::uint64_t row) {
@@ -70,7 +86,11 @@ std::uint64_t SequenceSampler::count() {
   std::uint64_t old = 0, kept = 0;
   while (old < queued_ && is_old(old)) ++old;
   for (std::uint64_t n = old; n-- > 0;)
-    if (is_stored(nth(n))) entry(old - ++kept) = entry(n);
+    if (is_stored(nth(n)))
+      entry(old - ++kept) = entry(n);
+    else
+      lose(nth(n));
+  clear_lost_leaves();
   front_ += old - kept;
   return queued_ -= old - kept;
 }
@@ -84,9 +104,9 @@ std::uint64_t SequenceSampler::draw_end(Random& random) {
   return Links::kNone;
 }
 
-std::size_t SequenceSampler::write_slots(std::uint64_t row, std::size_t rows, std::size_t step, std::size_t* to) const {
+std::size_t SequenceSampler::write_slots(std::size_t last, std::size_t rows, std::size_t step, std::size_t* to) const {
   const std::uint64_t capacity = store_.capacity(), stride = links_.stride();
-  std::uint64_t slot = row % capacity;
+  std::uint64_t slot = last;
   for (std::size_t t = rows; t-- > 0;) {
     to[t * step] = slot;
     const std::uint64_t back = t == 0 ? 0 : stride != 0 ? stride : links_.link(slot) & Links::kBack;
@@ -95,36 +115,41 @@ std::size_t SequenceSampler::write_slots(std::uint64_t row, std::size_t rows, st
   return slot;
 }
 
-bool SequenceSampler::draw(Random& random, bool time_major, DrawnSequences& drawn) {
+bool SequenceSampler::draw(Random& random, DrawnSequences& drawn) {
   catch_up();
-  const std::size_t sequences = drawn.spans.size(), length = options_.length();
-  const std::size_t step = time_major ? sequences : 1, sequence = time_major ? 1 : length;
-  drawn.steps.slots.resize(sequences * length);
-  drawn.first.slots.resize(sequences);
-  for (std::size_t b = 0; b < sequences; ++b) {
+  for (std::size_t& slot : drawn.ends.slots) {
     const std::uint64_t row = draw_end(random);
     if (row == Links::kNone) return false;
-    const Span span = drawn.spans[b] = ending_at(row);
-    std::size_t* const to = drawn.steps.slots.data() + b * sequence;
-    const std::size_t first = drawn.first.slots[b] = write_slots(row, span.rows, step, to + span.before * step);
-    for (std::size_t t = 0; t < span.before; ++t) to[t * step] = first;
-    for (std::size_t t = span.before + span.rows; t < length; ++t) to[t * step] = first;
+    slot = row % store_.capacity();
   }
   return queued_ > 0;
 }
 
-bool SequenceSampler::draw_episodes(Random& random, DrawnSequences& drawn) {
-  catch_up();
-  drawn.steps.slots.clear();
-  for (Span& span : drawn.spans) {
-    const std::uint64_t row = draw_end(random);
-    if (row == Links::kNone) return false;
-    span = ending_at(row);
-    const std::size_t begin = drawn.steps.slots.size();
-    drawn.steps.slots.resize(begin + span.rows);
-    write_slots(row, span.rows, 1, drawn.steps.slots.data() + begin);
+void SequenceSampler::find_steps(DrawnSequences& drawn, bool time_major) const {
+  const std::size_t sequences = drawn.ends.slots.size(), length = options_.length();
+  const std::size_t step = time_major ? sequences : 1, sequence = time_major ? 1 : length;
+  drawn.spans.resize(sequences);
+  drawn.steps.slots.resize(sequences * length);
+  drawn.first.slots.resize(sequences);
+  for (std::size_t b = 0; b < sequences; ++b) {
+    const std::size_t last = drawn.ends.slots[b];
+    const Span span = drawn.spans[b] = ending_in(last);
+    std::size_t* const to = drawn.steps.slots.data() + b * sequence;
+    const std::size_t first = drawn.first.slots[b] = write_slots(last, span.rows, step, to + span.before * step);
+    for (std::size_t t = 0; t < span.before; ++t) to[t * step] = first;
+    for (std::size_t t = span.before + span.rows; t < length; ++t) to[t * step] = first;
   }
-  return queued_ > 0;
+}
+
+void SequenceSampler::find_episodes(DrawnSequences& drawn) const {
+  drawn.spans.clear();
+  drawn.steps.slots.clear();
+  for (const std::size_t last : drawn.ends.slots) {
+    drawn.spans.push_back(ending_in(last));
+    const std::size_t begin = drawn.steps.slots.size(), rows = drawn.spans.back().rows;
+    drawn.steps.slots.resize(begin + rows);
+    write_slots(last, rows, 1, drawn.steps.slots.data() + begin);
+  }
 }
 
 std::uint64_t SequenceSampler::longest_run() const {

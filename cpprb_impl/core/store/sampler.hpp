@@ -21,6 +21,7 @@ struct Drawn {
   std::vector<std::uint64_t> rows;  // their numbers, if the store is shared
   std::vector<float> leaves;        // leaves used for drawing; empty for a uniform draw
   std::vector<std::size_t> failed;  // places whose rows were overwritten while being read
+  std::uint64_t candidates = 0;     // how many rows could be drawn; 0: all stored ones
   double total = 0;                 // sum of the leaves of all stored rows
   float smallest = 0;               // smallest leaf of any stored row
   std::uint64_t sample = 0;         // number of the sample, from 1 on; 0 if updates do not need it
