@@ -37,6 +37,7 @@ test: .venv/.built ## run the quick tests, or the tests in ARGS, including slow 
 durations: .venv/.built ## record how long the quick tests take; make test begins with the longest
 test-pythons: ## run the quick tests with Python 3.11 to 3.15, those that are not on the PATH in Debian's unstable suite (an hour; needs root and mmdebstrap): [ARGS='3.12 3.15']
 test-slow: .venv/.built ## run the slow tests
+test-ray: .venv/.built ## run the quick tests of cpprb_impl.ray on a Ray cluster of this machine, or the tests in ARGS: [ARGS='tests/ray -k saved']
 test-integrations: .peers/torch/.built ## run the quick tests inside other libraries such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/integrations -m slow']
 test-old-integrations: .peers/tf2rl/.built ## run the tests inside tf2rl, which needs old libraries in a venv of their own: [ARGS='-k apex']
 test-apex-dqn: .peers/torch/.built ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']

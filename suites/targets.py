@@ -39,6 +39,9 @@ COMPARED = {
 #: Workers of pytest-xdist: one more than cores, because tests often wait. More than four would exhaust a small
 #: machine's memory. tests/order.py defines the units of tests, and their order.
 WORKERS = f"--numprocesses={min(len(os.sched_getaffinity(0)) + 1, 4)} --dist=loadscope"
+#: Tests with a target of their own: a buffer over Ray is several processes, and most of their time is spent on starting
+#: these.
+APART = "--ignore=tests/ray"
 #: A last resort for a test that holds Python's lock for ever, which no Python code can end: beyond every limit that a
 #: quick test sets for itself.
 LIMIT = "-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true"
@@ -132,8 +135,9 @@ COMMANDS = {
     "gate-power": "{python} -m suites.gate.power {ARGS} && {python} -m reports.gate.power",
     "gate-history": "status=0; {python} -m suites.gate.history --commits '{COMMITS=1}' --every '{EVERY=1}' || status=$?"
     "; {python} -m reports.gate.history; exit $status",
-    "test": f"{{python}} -m pytest {{ARGS=-m 'not slow' {WORKERS} {LIMIT}}}",
-    "durations": f"{{python}} -m pytest -m 'not slow' {WORKERS} {LIMIT} --record-durations",
+    "test": f"{{python}} -m pytest {{ARGS=-m 'not slow' {APART} {WORKERS} {LIMIT}}}",
+    "durations": f"{{python}} -m pytest -m 'not slow' {APART} {WORKERS} {LIMIT} --record-durations",
+    "test-ray": f"{{python}} -m pytest {{ARGS=tests/ray -m 'not slow' {LIMIT}}}",
     "test-pythons": ".ci/pythons {ARGS}",
     # tests/torture runs alone: processes that it kills leave segments, which launches of other tests would remove.
     "test-slow": f"{{python}} -m pytest -m slow {WORKERS} --ignore=tests/torture {{ARGS}} && "

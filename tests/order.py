@@ -20,8 +20,6 @@ import pytest
 RECORD = Path(__file__).with_name("durations.json")
 #: Files whose tests share a server, a browser or a run: file -> unit
 SHARED = {
-    "tests/ray/test_buffer.py": "ray",
-    "tests/ray/test_random_streams.py": "ray",
     "tests/adapters/peers/test_reverb.py": "reverb",
     "tests/reports/test_site.py": "a browser",
     "tests/suites/test_run.py": "a run of faulty peers",

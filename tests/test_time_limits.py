@@ -89,7 +89,7 @@ def test_the_last_resort_needs_neither_a_signal_nor_the_lock(tmp_path, fault):
     assert done.returncode == 1 and "Timeout (0:00:01)" in said and "test_that_hangs" in said
 
 
-@pytest.mark.parametrize("target", ["test", "test-integrations"])
+@pytest.mark.parametrize("target", ["test", "test-ray", "test-integrations"])
 def test_tests_run_by_make_have_the_last_resort(target):
     done = subprocess.run(
         ["make", "--dry-run", "--assume-old=.venv/.built", "--assume-old=.peers/torch/.built", target],
