@@ -112,7 +112,7 @@ def launch(surroundings, peer, *options, opening=0.1):
     [
         ("torn", {"torn", "stale"}, 0.4, 0.01),
         ("counts-before-writing", {"unwritten"}, 0.1, 0.1),  # while each of several buffers is new
-        ("loses-rows", {"lost"}, 0.1, 0.01),  # in each round
+        ("loses-rows", {"lost"}, 0.3, 0.01),  # every seventh call
         ("duplicates-rows", {"lost", "duplicated"}, 0.1, 0.01),
     ],
 )
@@ -203,7 +203,7 @@ def run(surroundings, *peers):
     brief = (
         "import sys; from dataclasses import replace; from suites import run;"
         "from suites.integrity.spec import PROFILES;"
-        "PROFILES['tiny'] = replace(PROFILES['tiny'], seconds=0.1); sys.exit(run.main(sys.argv[1:]))"
+        "PROFILES['tiny'] = replace(PROFILES['tiny'], seconds=0.4); sys.exit(run.main(sys.argv[1:]))"
     )
     arguments = ("--profile=tiny", "--suites=integrity", f"--peers={','.join(peers)}", f"--out={out}")
     more = {"FAULTY_PEERS": surroundings.variables["FAULTY_PEERS"] + " cpprb_impl[odd]=loses-rows"}
