@@ -13,10 +13,11 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from subprocess import PIPE
+from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -35,20 +36,77 @@ PATIENCE = 60.0
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
-@pytest.fixture
-def buffer(cluster):
-    made = PrioritizedReplayBuffer(10_000, FIELDS)
-    yield made
-    made.close()
+class Made(NamedTuple):
+    """A buffer that many tests use. Each calls `emptied` and uses the handle that it returns."""
+
+    buffer: PrioritizedReplayBuffer
+    warned: list[warnings.WarningMessage]
+
+    def emptied(self) -> PrioritizedReplayBuffer:
+        """Remove all rows; return a new copy of the buffer's handle, as in a process that has not used it yet."""
+        with closing(pickle.loads(pickle.dumps(self.buffer))) as copy:
+            copy._explorer._buffer.clear()
+        return pickle.loads(pickle.dumps(self.buffer))
+
+
+@contextmanager
+def made(size: float, kind: type = PrioritizedReplayBuffer, **options) -> Iterator[Made]:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of other objects, freed meanwhile
+        buffer = kind(size, FIELDS, **options)
+    with closing(buffer):
+        yield Made(buffer, heard)
+
+
+class Counting(PrioritizedReplayBuffer):
+    calls = 0
+
+    def add(self, **steps) -> None:
+        self.calls += 1
+        super().add(**steps)
+
+
+# Starting a buffer takes seconds, so each of these has several options.
+@pytest.fixture(scope="module")
+def with_defaults(cluster):
+    with made(10_000) as each:
+        yield each
 
 
 @pytest.fixture(scope="module")
-def of_ten(cluster):
-    """A buffer with ten rows, for tests that do not change it."""
-    made = PrioritizedReplayBuffer(10_000, FIELDS)
-    made.add(**rows(0, 10))
-    yield made
-    made.close()
+def of_float_size(cluster):
+    with made(100.9, alpha=1.0, eps=0.0, normalize="buffer") as each:
+        yield each
+
+
+@pytest.fixture(scope="module")
+def unencrypted(cluster):
+    with made(10_000, alpha=1.0, eps=0.0, normalize="batch", encrypt=False) as each:
+        yield each
+
+
+@pytest.fixture(scope="module")
+def counting(cluster):
+    with made(20_000, Counting, normalize=None) as each:
+        yield each
+
+
+@pytest.fixture
+def buffer(with_defaults):
+    """An empty buffer that other tests use too: they may not kill, lose or replace its processes."""
+    before = set(threading.enumerate())
+    empty = with_defaults.emptied()
+    yield empty
+    empty.close()
+    wait_until(lambda: not any("_watch" in each.name for each in set(threading.enumerate()) - before))
+
+
+@pytest.fixture
+def own_buffer(cluster):
+    own = PrioritizedReplayBuffer(10_000, FIELDS)
+    yield own
+    own.close()
 
 
 def rows(first: int, count: int) -> dict[str, np.ndarray]:
@@ -56,17 +114,16 @@ def rows(first: int, count: int) -> dict[str, np.ndarray]:
     return {"id": ids, "obs": np.stack([ids] * 3, axis=1)}
 
 
-def test_messages_are_encrypted_by_default():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with closing(PrioritizedReplayBuffer(100, FIELDS)) as buffer:
-            assert buffer._keys.server and not buffer._keys.password
+def test_messages_are_encrypted_by_default(with_defaults):
+    assert not with_defaults.warned
+    assert with_defaults.buffer._keys.server and not with_defaults.buffer._keys.password
 
 
-def test_a_warning_says_what_can_be_read_without_encryption():
-    with pytest.warns(UserWarning, match="encrypt=False sends all rows, priorities and the buffer's password in clear"):
-        made = PrioritizedReplayBuffer(100, FIELDS, encrypt=False)
-    with closing(made) as buffer:
+def test_a_warning_says_what_can_be_read_without_encryption(unencrypted):
+    (warning,) = unencrypted.warned
+    assert warning.category is UserWarning
+    assert "encrypt=False sends all rows, priorities and the buffer's password in clear" in str(warning.message)
+    with closing(unencrypted.emptied()) as buffer:
         assert buffer._keys.password
         buffer.add(**rows(0, 10))
         assert len(buffer.sample(4)["id"]) == 4
@@ -139,20 +196,11 @@ def test_a_method_bound_before_the_first_call_starts_one_thread(buffer):
     assert threading.active_count() == before + 1 and buffer.get_stored_size() == 100
 
 
-class Counting(PrioritizedReplayBuffer):
-    calls = 0
-
-    def add(self, **steps) -> None:
-        self.calls += 1
-        super().add(**steps)
-
-
-def test_a_subclass_may_override_add():
-    buffer = Counting(1000, FIELDS)
-    for at in range(10):
-        buffer.add(**rows(at, 1))
-    assert buffer.calls == buffer.get_stored_size() == 10
-    buffer.close()
+def test_a_subclass_may_override_add(counting):
+    with closing(counting.emptied()) as buffer:
+        for at in range(10):
+            buffer.add(**rows(at, 1))
+        assert buffer.calls == buffer.get_stored_size() == 10
 
 
 def test_the_error_in_a_forked_child_says_to_use_ray(buffer):
@@ -181,47 +229,49 @@ def attached() -> int:
     return sum(kept.PREFIX in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
-def test_a_shard_whose_supervisor_is_killed_returns_with_its_rows(buffer):
-    buffer.add(**rows(0, 100))
-    drawn = buffer.sample(32)
-    assert "add" in vars(buffer)  # the shared buffer's own
-    killed = kill_supervisor(buffer)
+def test_a_shard_whose_supervisor_is_killed_returns_with_its_rows(own_buffer):
+    own_buffer.add(**rows(0, 100))
+    drawn = own_buffer.sample(32)
+    assert "add" in vars(own_buffer)  # the shared buffer's own
+    killed = kill_supervisor(own_buffer)
     for first in range(100, 1000, 10):  # meanwhile, rows are stored as before
-        buffer.add(**rows(first, 10))
+        own_buffer.add(**rows(first, 10))
         time.sleep(0.01)
-    wait_until(lambda: supervisor_of(buffer) not in (None, killed))
-    wait_until(lambda: buffer.get_stored_size() == 1000)
-    buffer.add(**rows(1000, 100))
-    buffer.update_priorities(drawn["indexes"], 1e9)  # the indexes are still those of the same rows
-    wait_until(lambda: set(buffer.sample(64)["id"].ravel()) <= set(drawn["id"].ravel()))
-    batch = buffer.sample(256)
-    assert buffer.get_stored_size() == 1100 and (batch["obs"] == batch["id"]).all()
+    wait_until(lambda: supervisor_of(own_buffer) not in (None, killed))
+    wait_until(lambda: own_buffer.get_stored_size() == 1000)
+    own_buffer.add(**rows(1000, 100))
+    own_buffer.update_priorities(drawn["indexes"], 1e9)  # the indexes are still those of the same rows
+    wait_until(lambda: set(own_buffer.sample(64)["id"].ravel()) <= set(drawn["id"].ravel()))
+    batch = own_buffer.sample(256)
+    assert own_buffer.get_stored_size() == 1100 and (batch["obs"] == batch["id"]).all()
 
 
 @pytest.mark.parametrize(("patience", "stays"), [(5.0, True), (0.3, False)])
-def test_an_explorer_continues_after_a_pause_in_which_its_supervisor_was_replaced(patience, stays, buffer, monkeypatch):
+def test_an_explorer_continues_after_a_pause_in_which_its_supervisor_was_replaced(
+    patience, stays, own_buffer, monkeypatch
+):
     monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", patience)
-    buffer.add(**rows(0, 100))
-    killed = kill_supervisor(buffer)
-    wait_until(lambda: supervisor_of(buffer) not in (None, killed))
+    own_buffer.add(**rows(0, 100))
+    killed = kill_supervisor(own_buffer)
+    wait_until(lambda: supervisor_of(own_buffer) not in (None, killed))
     time.sleep(1.5)  # longer than the deadline
     for first in range(100, 300, 10):
-        buffer.add(**rows(first, 10))
-        assert not stays or isinstance(buffer._explorer_, LocalExplorer)
+        own_buffer.add(**rows(first, 10))
+        assert not stays or isinstance(own_buffer._explorer_, LocalExplorer)
         time.sleep(0.06)
         if first == 200:
-            buffer.on_episode_end()
-    assert isinstance(buffer._explorer_, LocalExplorer)
-    wait_until(lambda: buffer.get_stored_size() == 300)
+            own_buffer.on_episode_end()
+    assert isinstance(own_buffer._explorer_, LocalExplorer)
+    wait_until(lambda: own_buffer.get_stored_size() == 300)
 
 
-def test_a_killed_directory_returns_with_all_shards(buffer):
-    buffer.add(**rows(0, 1000))
-    killed = supervisor_of(buffer)
-    os.kill(ray.get(buffer._directory.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
-    wait_until(lambda: supervisor_of(buffer) not in (None, killed))
-    wait_until(lambda: buffer.get_stored_size() == 1000)
-    batch = buffer.sample(256)
+def test_a_killed_directory_returns_with_all_shards(own_buffer):
+    own_buffer.add(**rows(0, 1000))
+    killed = supervisor_of(own_buffer)
+    os.kill(ray.get(own_buffer._directory.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
+    wait_until(lambda: supervisor_of(own_buffer) not in (None, killed))
+    wait_until(lambda: own_buffer.get_stored_size() == 1000)
+    batch = own_buffer.sample(256)
     assert (batch["obs"] == batch["id"]).all()
 
 
@@ -249,34 +299,34 @@ def test_programs_that_do_not_close_their_buffers_leave_nothing_behind():
         program.communicate()
 
 
-def test_a_shard_that_loses_its_memory_returns_empty(buffer):
-    buffer.add(**rows(0, 500))
-    assert buffer.get_stored_size() == 500
-    (address,) = buffer._known()()
-    old = buffer.sample(8)["indexes"].copy()
+def test_a_shard_that_loses_its_memory_returns_empty(own_buffer):
+    own_buffer.add(**rows(0, 500))
+    assert own_buffer.get_stored_size() == 500
+    (address,) = own_buffer._known()()
+    old = own_buffer.sample(8)["indexes"].copy()
     kept.remove(address.segment)
-    kill_supervisor(buffer)
-    wait_until(lambda: [each.number for each in buffer._known()()] not in ([], [address.number]))
-    buffer.add(**rows(1000, 50))
-    batch = buffer.sample(32)
-    assert batch["id"].min() >= 1000 and buffer.get_stored_size() == 50
-    buffer.update_priorities(old, np.full(8, 1e9))  # of the lost shard: nothing changes
-    assert np.allclose(buffer.sample(32)["weights"], 1.0)
+    kill_supervisor(own_buffer)
+    wait_until(lambda: [each.number for each in own_buffer._known()()] not in ([], [address.number]))
+    own_buffer.add(**rows(1000, 50))
+    batch = own_buffer.sample(32)
+    assert batch["id"].min() >= 1000 and own_buffer.get_stored_size() == 50
+    own_buffer.update_priorities(old, np.full(8, 1e9))  # of the lost shard: nothing changes
+    assert np.allclose(own_buffer.sample(32)["weights"], 1.0)
 
 
-def test_a_bound_add_method_refuses_rows_after_its_shard_is_lost(buffer, monkeypatch):
+def test_a_bound_add_method_refuses_rows_after_its_shard_is_lost(own_buffer, monkeypatch):
     monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", 0.1)
-    buffer.add(**rows(0, 10))
-    add = buffer.add  # the shared buffer's own
-    (address,) = buffer._known()()
+    own_buffer.add(**rows(0, 10))
+    add = own_buffer.add  # the shared buffer's own
+    (address,) = own_buffer._known()()
     kept.remove(address.segment)
-    kill_supervisor(buffer)
-    wait_until(lambda: buffer._explorer_.is_closed)
+    kill_supervisor(own_buffer)
+    wait_until(lambda: own_buffer._explorer_.is_closed)
     with pytest.raises(ValueError, match="the buffer is closed"):
         add(**rows(10, 10))
-    wait_until(lambda: [each.number for each in buffer._known()()] not in ([], [address.number]))
-    buffer.add(**rows(20, 10))
-    assert buffer.get_stored_size() == 10
+    wait_until(lambda: [each.number for each in own_buffer._known()()] not in ([], [address.number]))
+    own_buffer.add(**rows(20, 10))
+    assert own_buffer.get_stored_size() == 10
 
 
 def test_an_explorer_returns_to_the_shard_of_its_host(monkeypatch):
@@ -321,15 +371,14 @@ def kill_supervisor(buffer) -> int:
     return supervisor
 
 
-def test_a_saved_buffer_can_be_loaded(buffer, tmp_path):
+def test_a_saved_buffer_can_be_loaded(buffer, counting, tmp_path):
     buffer.add(**rows(0, 100), priorities=np.arange(1.0, 101.0))
     buffer.save_transitions(tmp_path / "saved")
     with pytest.raises(FileExistsError):
         buffer.save_transitions(tmp_path / "saved")
     with pytest.raises(FileNotFoundError, match="contains no shard files"):
         buffer.load_transitions(tmp_path)
-    loaded = PrioritizedReplayBuffer(20_000, FIELDS)
-    try:
+    with closing(counting.emptied()) as loaded:  # of a different size
         loaded.load_transitions(tmp_path / "saved")
         drawn = np.concatenate([loaded.sample(100)["id"] for _ in range(20)])
         assert loaded.get_stored_size() == 100 and 52 < drawn.mean() < 68  # by priority 61, uniform 49.5
@@ -338,8 +387,6 @@ def test_a_saved_buffer_can_be_loaded(buffer, tmp_path):
         with pytest.raises(ValueError, match=f"{file}: .*cut short"):
             loaded.load_transitions(tmp_path / "saved")
         assert loaded.get_stored_size() == 100
-    finally:
-        loaded.close()
 
 
 @pytest.mark.parametrize(
@@ -354,16 +401,17 @@ def test_a_saved_buffer_can_be_loaded(buffer, tmp_path):
         (["0-of-1", "1-of-2"], ValueError, "must hold the files of one buffer, got shard-0-of-1.npz, shard-1-of-2.npz"),
     ],
 )
-def test_nothing_is_loaded_if_a_file_is_missing_or_has_another_name(names, error, message, of_ten, tmp_path):
-    of_ten.save_transitions(tmp_path / "saved")
+def test_nothing_is_loaded_if_a_file_is_missing_or_has_another_name(names, error, message, buffer, tmp_path):
+    buffer.add(**rows(0, 10))
+    buffer.save_transitions(tmp_path / "saved")
     (saved,) = (tmp_path / "saved").iterdir()
     contents = saved.read_bytes()
     saved.unlink()
     for name in names:
         (tmp_path / "saved" / f"shard-{name}.npz").write_bytes(contents)
     with pytest.raises(error, match=message):
-        of_ten.load_transitions(tmp_path / "saved")
-    assert of_ten.get_stored_size() == 10
+        buffer.load_transitions(tmp_path / "saved")
+    assert buffer.get_stored_size() == 10
 
 
 @ray.remote(num_cpus=0)
@@ -426,23 +474,25 @@ def test_bad_options_are_named(options, error, message):
         PrioritizedReplayBuffer(**{"size": 10, "env_dict": FIELDS, **options})
 
 
-@pytest.mark.parametrize("normalize", ["buffer", "batch", None])
-def test_weights_are_normalised_as_requested(normalize):
-    buffer = PrioritizedReplayBuffer(1000, FIELDS, alpha=1.0, eps=0.0, normalize=normalize)
+@pytest.mark.parametrize(
+    ("normalize", "name"), [("buffer", "of_float_size"), ("batch", "unencrypted"), (None, "counting")]
+)
+def test_weights_are_normalised_as_requested(normalize, name, request):
+    alpha, eps = (0.6, 1e-4) if name == "counting" else (1.0, 0.0)
     priorities = np.r_[1e-6, np.arange(1.0, 100.0)]
-    buffer.add(**rows(0, 100), priorities=priorities)
-    batch = buffer.sample(16, beta=0.7)
-    drawn = priorities[batch["id"].ravel()]
-    unit = {"buffer": priorities.min(), "batch": drawn.min(), None: priorities.mean()}[normalize]
-    np.testing.assert_allclose(batch["weights"], (drawn / unit) ** -0.7, rtol=1e-5)
-    buffer.close()
+    with closing(request.getfixturevalue(name).emptied()) as buffer:
+        buffer.add(**rows(0, 100), priorities=priorities)
+        batch = buffer.sample(16, beta=0.7)
+        weights = (priorities + eps) ** alpha
+        drawn = weights[batch["id"].ravel()]
+        unit = {"buffer": weights.min(), "batch": drawn.min(), None: weights.mean()}[normalize]
+        np.testing.assert_allclose(batch["weights"], (drawn / unit) ** -0.7, rtol=1e-5)
 
 
-def test_a_float_as_size_is_truncated_as_on_one_host():
-    buffer = PrioritizedReplayBuffer(2.5, FIELDS)
-    buffer.add(**rows(0, 10))
-    assert buffer.get_stored_size() == 2
-    buffer.close()
+def test_a_float_as_size_is_truncated_as_on_one_host(of_float_size):
+    with closing(of_float_size.emptied()) as buffer:
+        buffer.add(**rows(0, 110))
+        assert buffer.get_stored_size() == 100
 
 
 def test_a_buffer_without_a_cluster_raises_an_error():
