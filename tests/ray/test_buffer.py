@@ -70,13 +70,7 @@ class Counting(PrioritizedReplayBuffer):
 # Starting a buffer takes seconds, so each of these has several options.
 @pytest.fixture(scope="module")
 def with_defaults(cluster):
-    with made(10_000) as each:
-        yield each
-
-
-@pytest.fixture(scope="module")
-def of_float_size(cluster):
-    with made(100.9, alpha=1.0, eps=0.0, normalize="buffer") as each:
+    with made(10_000, normalize="buffer") as each:
         yield each
 
 
@@ -88,7 +82,8 @@ def unencrypted(cluster):
 
 @pytest.fixture(scope="module")
 def counting(cluster):
-    with made(20_000, Counting, normalize=None) as each:
+    """Of a subclass, with a float as size."""
+    with made(100.9, Counting, normalize=None) as each:
         yield each
 
 
@@ -163,19 +158,6 @@ def test_rows_that_were_just_added_are_counted(buffer):
         assert buffer.get_stored_size() == stored
 
 
-def test_closing_leaves_nothing_behind():
-    buffer = PrioritizedReplayBuffer(1000, FIELDS)
-    buffer.add(**rows(0, 10))
-    (address,) = buffer._known()()
-    segment = Path("/dev/shm", address.segment.lstrip("/"))
-    assert segment.exists()
-    buffer.close()
-    end = time.monotonic() + PATIENCE
-    while segment.exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not segment.exists()
-
-
 def test_a_buffer_that_is_dropped_is_freed(buffer):
     copy, before = pickle.loads(pickle.dumps(buffer)), set(threading.enumerate())
     copy.add(**rows(0, 10))
@@ -246,23 +228,22 @@ def test_a_shard_whose_supervisor_is_killed_returns_with_its_rows(own_buffer):
     assert own_buffer.get_stored_size() == 1100 and (batch["obs"] == batch["id"]).all()
 
 
-@pytest.mark.parametrize(("patience", "stays"), [(5.0, True), (0.3, False)])
-def test_an_explorer_continues_after_a_pause_in_which_its_supervisor_was_replaced(
-    patience, stays, own_buffer, monkeypatch
-):
-    monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", patience)
-    own_buffer.add(**rows(0, 100))
-    killed = kill_supervisor(own_buffer)
-    wait_until(lambda: supervisor_of(own_buffer) not in (None, killed))
-    time.sleep(1.5)  # longer than the deadline
-    for first in range(100, 300, 10):
-        own_buffer.add(**rows(first, 10))
-        assert not stays or isinstance(own_buffer._explorer_, LocalExplorer)
-        time.sleep(0.06)
-        if first == 200:
-            own_buffer.on_episode_end()
-    assert isinstance(own_buffer._explorer_, LocalExplorer)
-    wait_until(lambda: own_buffer.get_stored_size() == 300)
+def test_an_explorer_continues_after_a_pause_in_which_its_supervisor_was_replaced(own_buffer, monkeypatch):
+    for stored, (patience, stays) in zip((0, 300), [(5.0, True), (0.3, False)], strict=True):
+        monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", patience)
+        with closing(pickle.loads(pickle.dumps(own_buffer))) as copy:
+            copy.add(**rows(stored, 100))
+            killed = kill_supervisor(copy)
+            wait_until(lambda killed=killed: supervisor_of(own_buffer) not in (None, killed))
+            time.sleep(1.5)  # longer than the deadline
+            for first in range(stored + 100, stored + 300, 10):
+                copy.add(**rows(first, 10))
+                assert not stays or isinstance(copy._explorer_, LocalExplorer)
+                time.sleep(0.06)
+                if first == stored + 200:
+                    copy.on_episode_end()
+            assert isinstance(copy._explorer_, LocalExplorer)
+            wait_until(lambda copy=copy, stored=stored: copy.get_stored_size() == stored + 300)
 
 
 def test_a_killed_directory_returns_with_all_shards(own_buffer):
@@ -415,7 +396,9 @@ def test_nothing_is_loaded_if_a_file_is_missing_or_has_another_name(names, error
 
 
 @ray.remote(num_cpus=0)
-def learn_for(buffer, seconds: float) -> int:
+def learn_with_others(buffer, own: Path, seconds: float) -> int:
+    own.touch()
+    wait_until(lambda: len(list(own.parent.iterdir())) == 2)
     until, steps = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         batch = buffer.sample(64)
@@ -425,9 +408,10 @@ def learn_for(buffer, seconds: float) -> int:
     return steps
 
 
-def test_two_learners_share_the_buffer(buffer):
-    buffer.add(**rows(0, 1000))
-    assert min(ray.get([learn_for.remote(buffer, 3.0) for _ in range(2)])) > 10
+def test_two_learners_share_the_buffer(buffer, tmp_path):
+    buffer.add(**rows(0, 1000), priorities=np.full(1000, 1e4))  # so that each row is soon drawn and updated
+    learners = [learn_with_others.remote(buffer, tmp_path / name, 1.0) for name in "ab"]
+    assert min(ray.get(learners)) > 10
     drawn = np.concatenate([buffer.sample(500)["id"] for _ in range(20)])
     expected = np.average(np.arange(1000), weights=(np.arange(1000) + 1) ** 0.6)
     assert abs(drawn.mean() - expected) < 20  # 7 standard deviations; uniform draws would have 500
@@ -475,10 +459,10 @@ def test_bad_options_are_named(options, error, message):
 
 
 @pytest.mark.parametrize(
-    ("normalize", "name"), [("buffer", "of_float_size"), ("batch", "unencrypted"), (None, "counting")]
+    ("normalize", "name"), [("buffer", "with_defaults"), ("batch", "unencrypted"), (None, "counting")]
 )
 def test_weights_are_normalised_as_requested(normalize, name, request):
-    alpha, eps = (0.6, 1e-4) if name == "counting" else (1.0, 0.0)
+    alpha, eps = (1.0, 0.0) if name == "unencrypted" else (0.6, 1e-4)
     priorities = np.r_[1e-6, np.arange(1.0, 100.0)]
     with closing(request.getfixturevalue(name).emptied()) as buffer:
         buffer.add(**rows(0, 100), priorities=priorities)
@@ -489,16 +473,10 @@ def test_weights_are_normalised_as_requested(normalize, name, request):
         np.testing.assert_allclose(batch["weights"], (drawn / unit) ** -0.7, rtol=1e-5)
 
 
-def test_a_float_as_size_is_truncated_as_on_one_host(of_float_size):
-    with closing(of_float_size.emptied()) as buffer:
+def test_a_float_as_size_is_truncated_as_on_one_host(counting):
+    with closing(counting.emptied()) as buffer:
         buffer.add(**rows(0, 110))
         assert buffer.get_stored_size() == 100
-
-
-def test_a_buffer_without_a_cluster_raises_an_error():
-    code = "from cpprb_impl.ray import PrioritizedReplayBuffer; PrioritizedReplayBuffer(10, {'obs': {}})"
-    done = subprocess.run([sys.executable, "-c", code], stderr=PIPE, text=True)
-    assert "RuntimeError: Ray is not initialized: call ray.init()" in done.stderr
 
 
 CALLS = {
@@ -514,9 +492,12 @@ CALLS = {
 }
 
 
-def test_a_closed_buffer_refuses_calls():
+def test_a_closed_buffer_leaves_nothing_behind_and_refuses_calls():
     buffer = PrioritizedReplayBuffer(1000, FIELDS)
     buffer.add(**rows(0, 10))
+    (address,) = buffer._known()()
+    segment = Path("/dev/shm", address.segment.lstrip("/"))
+    assert segment.exists()
     used, new = (pickle.loads(pickle.dumps(buffer)) for _ in range(2))
     used.add(**rows(0, 10))
     used.sample(4)
@@ -530,6 +511,7 @@ def test_a_closed_buffer_refuses_calls():
     for name in ("sample", "add"):
         assert "has closed it" in first_error(used, CALLS[name])
     used.close()
+    wait_until(lambda: not segment.exists())
 
 
 def test_a_closed_buffer_refuses_calls_while_its_directory_ends(monkeypatch):
@@ -558,22 +540,59 @@ def first_error(buffer, call) -> str:
     return "no error"
 
 
-def test_a_buffer_of_an_earlier_cluster_refuses_calls():
-    end = "ray.shutdown(); ray.init(num_cpus=1, include_dashboard=False, configure_logging=False); buffer.sample(1)"
-    command = [sys.executable, "-c", DRIVER, ray.get_runtime_context().gcs_address, end]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert "ConnectionError: the buffer's cluster was shut down" in done.stderr
+PROGRAM = """
+import pickle, sys, ray
+from cpprb_impl.ray import PrioritizedReplayBuffer
+
+def make():
+    return PrioritizedReplayBuffer(1000, {"obs": {}})
+
+def connect():
+    ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)
+
+def print_error(call):
+    try:
+        call()
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+
+print_error(make)
+connect()
+buffer, other = make(), make()
+buffer.add(obs=1.0)
+copy = pickle.loads(pickle.dumps(buffer))
+copy.add(obs=1.0)
+ray.shutdown()
+buffer.close(), buffer.close()
+assert not ray.is_initialized()
+connect()
+other.close(), other.close()
+assert ray.is_initialized()
+print("closed", flush=True)
+ray.shutdown()
+ray.init(num_cpus=0, include_dashboard=False, configure_logging=False)
+print_error(lambda: copy.sample(1))
+"""
 
 
-def test_closing_after_ray_was_shut_down_raises_no_error():
+@pytest.fixture(scope="module")
+def program(cluster):
+    command = [sys.executable, "-c", PROGRAM, ray.get_runtime_context().gcs_address]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_buffer_without_a_cluster_raises_an_error(program):
+    assert "RuntimeError: Ray is not initialized: call ray.init()" in program.stdout.splitlines()[0]
+
+
+def test_a_buffer_of_an_earlier_cluster_refuses_calls(program):
+    assert "ConnectionError: the buffer's cluster was shut down" in program.stdout.splitlines()[-1]
+
+
+def test_closing_after_ray_was_shut_down_raises_no_error(program):
     """Nor does it start Ray again, and it leaves a later connection alone."""
-    end = ["other = PrioritizedReplayBuffer(1000, {'obs': {}})", "ray.shutdown()"]
-    end += ["buffer.close()", "buffer.close()", "assert not ray.is_initialized()"]
-    end += ["ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)"]
-    end += ["other.close()", "other.close()", "assert ray.is_initialized()", "print('ended')"]
-    command = [sys.executable, "-c", DRIVER, ray.get_runtime_context().gcs_address, "; ".join(end)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0 and "Error" not in done.stderr and done.stdout.endswith("ended\n")
+    assert program.returncode == 0 and "Error" not in program.stderr
+    assert program.stdout.splitlines()[1] == "closed"
 
 
 def test_a_copy_of_the_handle_does_not_end_the_shards(buffer):
