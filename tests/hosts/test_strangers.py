@@ -24,7 +24,14 @@ pytestmark = with_and_without_encryption
 
 
 def silent(port: int, count: int, stack: ExitStack) -> list[socket.socket]:
-    return [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(count)]
+    strangers = []
+    for _ in range(count):
+        stranger = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
+        # ZeroMQ greets each connection that it accepts. With too many unaccepted ones, connecting would take seconds.
+        with suppress(ConnectionError):
+            stranger.recv(1, socket.MSG_PEEK)
+        strangers.append(stranger)
+    return strangers
 
 
 def is_closed(connection: socket.socket) -> bool:
