@@ -280,7 +280,7 @@ def test_programs_that_do_not_close_their_buffers_leave_nothing_behind():
         program.communicate()
 
 
-def test_a_shard_that_loses_its_memory_returns_empty(own_buffer):
+def test_a_shard_that_loses_its_memory_returns_empty_and_a_bound_add_method_refuses_rows(own_buffer, monkeypatch):
     own_buffer.add(**rows(0, 500))
     assert own_buffer.get_stored_size() == 500
     (address,) = own_buffer._known()()
@@ -293,21 +293,19 @@ def test_a_shard_that_loses_its_memory_returns_empty(own_buffer):
     assert batch["id"].min() >= 1000 and own_buffer.get_stored_size() == 50
     own_buffer.update_priorities(old, np.full(8, 1e9))  # of the lost shard: nothing changes
     assert np.allclose(own_buffer.sample(32)["weights"], 1.0)
-
-
-def test_a_bound_add_method_refuses_rows_after_its_shard_is_lost(own_buffer, monkeypatch):
     monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", 0.1)
-    own_buffer.add(**rows(0, 10))
-    add = own_buffer.add  # the shared buffer's own
-    (address,) = own_buffer._known()()
-    kept.remove(address.segment)
-    kill_supervisor(own_buffer)
-    wait_until(lambda: own_buffer._explorer_.is_closed)
-    with pytest.raises(ValueError, match="the buffer is closed"):
-        add(**rows(10, 10))
-    wait_until(lambda: [each.number for each in own_buffer._known()()] not in ([], [address.number]))
-    own_buffer.add(**rows(20, 10))
-    assert own_buffer.get_stored_size() == 10
+    with closing(pickle.loads(pickle.dumps(own_buffer))) as copy:
+        copy.add(**rows(0, 10))
+        add = copy.add  # the shared buffer's own
+        (address,) = copy._known()()
+        kept.remove(address.segment)
+        kill_supervisor(copy)
+        wait_until(lambda: copy._explorer_.is_closed)
+        with pytest.raises(ValueError, match="the buffer is closed"):
+            add(**rows(10, 10))
+        wait_until(lambda: [each.number for each in copy._known()()] not in ([], [address.number]))
+        copy.add(**rows(20, 10))
+        assert copy.get_stored_size() == 10
 
 
 def test_an_explorer_returns_to_the_shard_of_its_host(monkeypatch):
