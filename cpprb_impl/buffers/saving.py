@@ -130,7 +130,8 @@ class SavableBuffer(BufferBase):
         rows = end - first
         add_columns(self, contents.columns, first, end)
         if rows and contents.leaves is not None:
-            set_leaves(self, contents.leaves, first, end)
+            # In a file of sequences, a step that ended none has the leaf 0; here, one may end with it.
+            set_leaves(self, contents.leaves, first, end, only_positive=contents.of_sequences)
         if rows and contents.links is not None:
             set_links(self, contents.links, first, end)
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:

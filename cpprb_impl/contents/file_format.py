@@ -65,7 +65,8 @@ class Contents:
     rows: int
     leaves: Numbers | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
     max_priority: float | None = None
-    links: Numbers | None = None  # with `sequences`
+    links: Numbers | None = None  # if this buffer has `sequences`
+    of_sequences: bool = False  # whether the leaves are those of sequences, 0 for a step with which none ended
     # The saved buffer's state, and its class's attributes; None if this buffer cannot adopt them.
     position: dict[str, Any] | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
@@ -147,7 +148,7 @@ def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
     own = {name: reader.read(f"own_{number}") for number, name in enumerate(header.strings("own"))}
     reader.check(about)
 
-    contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
+    contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows, of_sequences=links is not None)
     if about.get("Nstep") != buffer._steps():
         raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
     more = {key: own.pop(name, np.empty(0, np.int64)) for name, key in MORE.items()}
@@ -172,7 +173,7 @@ def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
         exponents = options.number("alpha"), options.number("eps")
         _check_leaves(leaves, rows)
         if isinstance(buffer, PrioritizedRing):
-            contents.leaves = _converted(leaves, exponents, buffer._exponents())
+            contents.leaves = _converted(leaves, exponents, buffer._exponents(), keep_zeros=contents.of_sequences)
             contents.max_priority = state["max_priority"]
             _powers(np.array([contents.max_priority]), *buffer._exponents())
     if about["options"] == _options(buffer):
@@ -250,21 +251,26 @@ class _ConvertedLeaves:
     leaves: StoredArray
     given: tuple[float, float]
     wanted: tuple[float, float]
+    keep_zeros: bool
 
     def __getitem__(self, rows: slice, /) -> np.ndarray:
         alpha, eps = self.given
+        leaves = self.leaves[rows]
         with np.errstate(over="ignore"):
-            priorities = self.leaves[rows].astype(np.float64) ** (1 / alpha) - eps
-        return _powers(np.maximum(priorities, 0), *self.wanted)
+            priorities = leaves.astype(np.float64) ** (1 / alpha) - eps
+        converted = _powers(np.maximum(priorities, 0), *self.wanted)
+        return np.where(leaves > 0, converted, np.float32(0)) if self.keep_zeros else converted
 
 
-def _converted(leaves: StoredArray, given: tuple[float, float], wanted: tuple[float, float]) -> Numbers | None:
+def _converted(
+    leaves: StoredArray, given: tuple[float, float], wanted: tuple[float, float], *, keep_zeros: bool
+) -> Numbers | None:
     """Return the leaves for different exponents; None if the priorities cannot be recovered because alpha was 0."""
     if given == wanted:
         return leaves
     if given[0] == 0:
         return None
-    converted = _ConvertedLeaves(leaves, given, wanted)
+    converted = _ConvertedLeaves(leaves, given, wanted, keep_zeros)
     for at in range(0, len(leaves), NUMBERS):
         converted[at : at + NUMBERS]  # raises if they are too large
     return converted

@@ -158,13 +158,19 @@ def set_links(buffer: Ring, links: Numbers, first: int, end: int) -> None:
         buffer._set_links(before + at, some)
 
 
-def set_leaves(buffer: Ring, leaves: Numbers, first: int, end: int) -> None:
-    """Set the leaves of the newest rows of a prioritized buffer to leaves[first], ..., leaves[end - 1]."""
+def set_leaves(buffer: Ring, leaves: Numbers, first: int, end: int, *, only_positive: bool = False) -> None:
+    """Set the leaves of the newest rows of a prioritized buffer to leaves[first], ..., leaves[end - 1].
+
+    With `only_positive`, rows for which these are 0 keep their leaves.
+    """
     slots = HeldSlots(buffer)
     before = len(slots) - end
     for at in range(first, end, NUMBERS):
         until = min(at + NUMBERS, end)
-        buffer._set_leaves(slots[before + at : before + until], leaves[at:until])
+        some, those = leaves[at:until], slots[before + at : before + until]
+        if only_positive:
+            some, those = some[some > 0], those[some > 0]
+        buffer._set_leaves(those, some)
 
 
 def position_of(buffer: Ring) -> dict[str, Any]:

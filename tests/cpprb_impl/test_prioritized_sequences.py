@@ -195,3 +195,23 @@ def test_late_updates_skip_sequences_that_were_overwritten():
     pair.check()
     high = {number for number, leaf in pair.leaves().items() if leaf > 49**ALPHA}
     assert kept and high == kept
+
+
+@pytest.mark.parametrize("exponents", [{}, {"alpha": 0.4, "eps": 0.1}], ids=["equal", "converted"])
+@pytest.mark.parametrize(
+    "sequences", [{"size": 3, "period": 3}, {"size": 7, "ends": "cross"}, None], ids=["period", "cross", "single steps"]
+)
+def test_all_that_a_loaded_file_has_can_be_drawn(sequences, exponents, tmp_path):
+    pair, leaves = filled({"size": 4, "period": 4})
+    pair.buffer.save_transitions(tmp_path / "file")
+    given = {"alpha": ALPHA, "eps": EPS, **exponents}
+    other = PrioritizedReplayBuffer(60, FIELDS, n_envs=2, sequences=sequences, **given)
+    other.load_transitions(tmp_path / "file")
+    drawable = other.get_valid_sequences() if sequences else other.get_stored_size()
+    numbers = other.get(np.arange(58))["number"][:, 0]
+    found = dict(zip(numbers.tolist(), other._get_leaves(np.arange(58)), strict=True))
+    assert sum(leaf > 0 for leaf in found.values()) == drawable > 0
+    for number, leaf in found.items():  # sequences that end with the same step keep their priority; others get 1
+        priority = leaves[number] ** (1 / ALPHA) - EPS if number in leaves else 1
+        if leaf > 0:
+            assert leaf == pytest.approx((priority + given["eps"]) ** given["alpha"], rel=1e-5)
