@@ -141,6 +141,11 @@ class HindsightReplayBuffer(OwnRandom):
                     f"{name} must not be given, got {options[name]!r}: HindsightReplayBuffer stores one episode at a "
                     "time: make one buffer per environment"
                 )
+        if options.get("sequences") is not None:
+            raise ValueError(
+                f"sequences must be None, got {options['sequences']!r}: HindsightReplayBuffer stores each step several "
+                "times, with different goals"
+            )
         self.strategy = strategy
         self.additional_goals = 1 if strategy == "final" else additional_goals
         self.max_episode_len = max_episode_len

@@ -112,6 +112,12 @@ def test_priorities_are_refused_by_add():
         assert each.get_stored_size() == 10
 
 
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_sequences_are_refused(prioritized):
+    with pytest.raises(ValueError, match=r"sequences must be None, got \{'size': 3\}: HindsightReplayBuffer"):
+        make(prioritized=prioritized, sequences={"size": 3})
+
+
 def test_episodes_that_are_too_long_are_refused_whole():
     """cpprb checks only before it adds, so that a batch overwrites the episode's beginning."""
     buffer = make(max_episode_len=5, strategy="final")
