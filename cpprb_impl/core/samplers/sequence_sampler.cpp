@@ -28,7 +28,8 @@ std::uint64_t SequenceSampler::nth(std::uint64_t n) const {
 bool SequenceSampler::insert(std::uint64_t row) {
   const std::uint64_t first = first_of(row, ending_at(row));
   if (first == Links::kNone) return false;
-  longest_span_ = std::max(longest_span_, row - first);
+  std::uint64_t& longest = row < era_ ? longest_before_ : longest_since_;
+  longest = std::max(longest, row - first);
   if (queued_ == queue_.size()) {
     std::vector<std::uint32_t> larger(std::max(2 * queue_.size(), kLeast));
     for (std::uint64_t n = 0; n < queued_; ++n) larger[n] = entry(n);
@@ -53,6 +54,7 @@ void SequenceSampler::clear_lost_leaves() {
 }
 
 void SequenceSampler::catch_up() {
+  if (store_.tail() >= era_) begin_era();
   // Every queued row was overwritten: so long ago, perhaps, that the low half of its number is that of another row.
   if (store_.head() - seen_ >= store_.capacity()) queued_ = 0;
   while (queued_ > 0 && !is_stored(nth(0))) {
@@ -63,7 +65,12 @@ void SequenceSampler::catch_up() {
   for (seen_ = std::max(seen_, store_.tail()); seen_ < store_.head(); ++seen_)
     if (!insert(seen_)) lose(seen_);
   clear_lost_leaves();
-  if (queued_ == 0) longest_span_ = 0;
+}
+
+void SequenceSampler::begin_era() {
+  longest_before_ = longest_since_;
+  longest_since_ = 0;
+  era_ = store_.head();
 }
 
 void SequenceSampler::ended(std::uint64_t row, float leaf) {
@@ -82,7 +89,8 @@ void SequenceSampler::changed_from(std::uint64_t row) {
 std::uint64_t SequenceSampler::count() {
   catch_up();
   if (is_exact()) return queued_;
-  const auto is_old = [this](std::uint64_t n) { return nth(n) - std::min(nth(n), store_.tail()) < longest_span_; };
+  const std::uint64_t longest = std::max(longest_before_, longest_since_);
+  const auto is_old = [&](std::uint64_t n) { return nth(n) - std::min(nth(n), store_.tail()) < longest; };
   std::uint64_t old = 0, kept = 0;
   while (old < queued_ && is_old(old)) ++old;
   for (std::uint64_t n = old; n-- > 0;)

@@ -74,6 +74,7 @@ class SequenceSampler {
   bool insert(std::uint64_t row);            // returns whether a sequence that can be drawn ends there
   void lose(std::uint64_t row);              // no sequence ends there, or none any more
   void clear_lost_leaves();
+  void begin_era();
 
   SequenceOptions options_;
   PrivateStore& store_;
@@ -85,7 +86,9 @@ class SequenceSampler {
   // lost their first row; a draw skips them, and count() removes them.
   std::vector<std::uint32_t> queue_;  // its length is a power of 2
   std::uint64_t front_ = 0, queued_ = 0;
-  std::uint64_t longest_span_ = 0;  // the largest distance from the first row of a sequence to its last
+  // The largest distance from the first row of a sequence to its last: of those that end before the row era_, and of
+  // the others. An era ends when no row that was stored at its beginning is stored any more.
+  std::uint64_t longest_before_ = 0, longest_since_ = 0, era_ = 0;
 };
 
 }  // namespace rb
