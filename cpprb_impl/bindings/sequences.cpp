@@ -67,7 +67,8 @@ class SequenceColumns {
     if (of_each_step) {
       const npy_intp second = time_major_ ? sequences_ : length_;
       field.shape.insert(field.shape.begin(), second);
-      field.bytes *= second;
+      if (__builtin_mul_overflow(field.bytes, second, &field.bytes))
+        field.bytes = NPY_MAX_INTP;  // too large to allocate
     }
     columns_.push_back(std::move(field));
   }

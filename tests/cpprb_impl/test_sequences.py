@@ -491,6 +491,16 @@ def test_an_error_says_how_many_steps_are_missing():
         pair.buffer.sample_sequences(2)
 
 
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("count", [2**40, 2**58, 2**61, 2**62, 2**63 - 1])
+def test_batches_that_are_too_large_are_refused(count, time_major):
+    pair = Pair(40, size=3, burn_in=1)
+    pair.add(np.random.default_rng(0), 20)
+    with pytest.raises(MemoryError, match=r"does not fit into memory: one of its columns needs [1-9]"):
+        pair.buffer.sample_sequences(count, time_major=time_major)
+    pair.check()
+
+
 def test_bad_arguments_change_nothing():
     pair = Pair(40, size=3)
     pair.add(np.random.default_rng(0), 20)
