@@ -134,6 +134,12 @@ void spread(DrawnSequences& drawn, std::size_t length) {
   const SequenceOptions& options = sequences.sampler.options();
   const std::uint64_t least = options.from_state ? options.length() : options.size;
   const std::uint64_t longest = sequences.sampler.longest_run();
+  if (longest >= least)
+    raise(
+        PyExc_ValueError,
+        "cannot sample a sequence: %llu consecutive steps are stored, but none of the sequences, which begin at every "
+        "%lu-th step, is wholly stored",
+        static_cast<unsigned long long>(longest), static_cast<unsigned long>(options.period));
   raise(PyExc_ValueError,
         "cannot sample a sequence: %s of %llu consecutive steps must be stored, got %llu, so %llu are missing",
         options.at_end == AtEnd::cross ? "a stream" : "an episode", static_cast<unsigned long long>(least),

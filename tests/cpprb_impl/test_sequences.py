@@ -100,7 +100,7 @@ class Pair:
         if expected:
             assert {*self.drawn(draws)} <= expected
         else:
-            with pytest.raises(ValueError, match="steps must be stored"):
+            with pytest.raises(ValueError, match=r"steps (must be|are) stored"):
                 self.buffer.sample_sequences(1)
 
 
@@ -489,6 +489,18 @@ def test_an_error_says_how_many_steps_are_missing():
     pair.add(rng, 2, ends=0)
     with pytest.raises(ValueError, match="an episode of 6 consecutive steps must be stored, got 5, so 1 are missing"):
         pair.buffer.sample_sequences(2)
+
+
+def test_an_error_says_if_every_sequence_has_lost_its_first_step():
+    pair = Pair(5, size=5, period=5)
+    rng = np.random.default_rng(0)
+    pair.add(rng, 5, ends=0)
+    pair.check()
+    pair.add(rng, 1, ends=0)
+    with pytest.raises(ValueError, match=r"5 consecutive steps are stored, but none .* begin at every 5-th step"):
+        pair.buffer.sample_sequences(2)
+    pair.add(rng, 4, ends=0)
+    pair.check()
 
 
 @pytest.mark.parametrize("time_major", [False, True])
