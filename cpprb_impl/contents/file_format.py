@@ -177,6 +177,9 @@ def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
             contents.max_priority = state["max_priority"]
             _powers(np.array([contents.max_priority]), *buffer._exponents())
     if about["options"] == _options(buffer):
+        streams = state.get("streams")
+        if streams is not None and (len(streams) != buffer.n_envs or (streams < 0).any()):
+            raise ValueError(f"newest of each stream must be {buffer.n_envs} numbers from 0 on")
         contents.position, contents.attributes = state, buffer._read_own_state(own)
         contents.pending = _read_pending(buffer, own)
     return contents

@@ -312,6 +312,20 @@ def test_only_the_newest_rows_of_a_larger_file_are_linked(tmp_path):
     assert small.buffer.get_valid_sequences() == len(large.model.sequences())
 
 
+@pytest.mark.parametrize("streams", [[3], [3, 1, 1], [-1, 3]], ids=str)
+def test_a_file_with_wrong_streams_is_refused_before_it_is_loaded(streams, tmp_path, monkeypatch):
+    pair = Pair(40, 2, size=3)
+    pair.add(np.random.default_rng(0), 9)
+    with monkeypatch.context() as context:
+        context.setattr(ReplayBuffer, "_get_streams", lambda _: np.array(streams))
+        pair.buffer.save_transitions(tmp_path / "file")
+    other = Pair(40, 2, size=3).buffer
+    before = other._get_random()
+    with pytest.raises(ValueError, match=r"file\.npz: newest of each stream must be 2 numbers from 0 on"):
+        other.load_transitions(tmp_path / "file")
+    assert other.get_stored_size() == 0 and other._get_random() == before
+
+
 def test_a_file_of_a_buffer_without_sequences_is_refused(tmp_path):
     plain, buffer = ReplayBuffer(9, FIELDS), ReplayBuffer(9, FIELDS, sequences={"size": 2})
     plain.add(**values_of(np.arange(4)), done=[0] * 4, truncated=[0] * 4)
