@@ -100,10 +100,8 @@ class Layout:
             sequences = read_sequences(sequences, given, capacity, options["n_envs"], prioritized=prioritized)
         if prefix and is_shared:  # processes with different working directories open its files, too
             prefix = os.path.join(os.getcwd(), prefix)
-        chosen = stored(
-            {**options, "next_of": following, "stack_compress": stacked, "mmap_prefix": prefix}
-            | {"sequences": sequences}
-        )
+        read = {"next_of": following, "stack_compress": stacked, "mmap_prefix": prefix, "sequences": sequences}
+        chosen = stored({**options, **read})
         if objects:
             _refuse_with_objects(options, steps)
             refuse_objects(objects, stacked, prefix)

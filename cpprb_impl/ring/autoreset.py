@@ -11,8 +11,9 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.layout.layout import Layout
+from cpprb_impl.layout.sequences import ENDS
 from cpprb_impl.ring.base import BufferBase
-from cpprb_impl.ring.order import ENDS, end_fields
+from cpprb_impl.ring.order import end_fields
 from cpprb_impl.ring.row_reader import RowReader
 from cpprb_impl.ring.some_environments import chosen_rows
 from cpprb_impl.ring.transform import Transform

@@ -11,10 +11,10 @@ import numpy as np
 from cpprb_impl._native import Ring
 from cpprb_impl.layout.fields import NativeField
 from cpprb_impl.layout.layout import Layout
+from cpprb_impl.layout.sequences import ENDS
 
 Kind = tuple[np.dtype, tuple[int, ...]]
 
-ENDS = ("done", "terminated", "truncated")  # fields that mark the last step of an episode
 REMEDY = (
     "Pass n_envs, or env_ids to add(), if steps of several environments are added in turn, and call on_episode_end() "
     "after each episode"

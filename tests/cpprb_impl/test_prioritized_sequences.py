@@ -17,14 +17,12 @@ ALPHA, EPS = 0.7, 0.01
 
 
 class PrioritizedPair(Pair):
-    """A prioritized buffer and a model; `priority` has the raw priority of each step that ends a sequence."""
+    """A prioritized buffer and a model, which get the same steps."""
 
     kind = PrioritizedReplayBuffer
 
     def __init__(self, *arguments, options=None, **sequences) -> None:
         super().__init__(*arguments, options={"alpha": ALPHA, "eps": EPS, **(options or {})}, **sequences)
-
-    batch = None
 
     def ends(self) -> dict[int, tuple[int, ...]]:
         """Return the sequence that ends with each step."""
@@ -48,13 +46,7 @@ def test_the_last_steps_of_sequences_have_priorities_and_no_others(shape, some):
     pair = PrioritizedPair(36, 3, **shape)
     for step in range(150):
         pair.add_some(rng) if some else pair.add(rng, int(rng.choice([1, 2, 7])))
-        if rng.random() < 0.1:
-            pair.buffer.on_episode_end()
-            pair.model.end_episodes()
-        if rng.random() < 0.03:
-            pair.buffer.clear()
-            pair.model.clear()
-            pair.batch = None
+        pair.interrupt(rng)
         if step % 2 == 0:
             pair.check(draws=5)
         if rng.random() < 0.3 and pair.batch is not None:  # of sequences some of which are then overwritten

@@ -28,6 +28,7 @@ class Pair:
     """A buffer and a model, which get the same steps."""
 
     kind = ReplayBuffer
+    batch = None  # the last one that was drawn from what is stored
 
     def __init__(self, capacity: int, streams: int = 1, *, options=None, **sequences) -> None:
         state = {"state": "state"} if sequences.pop("from_state", False) else {}
@@ -54,6 +55,16 @@ class Pair:
         if streams is None:  # not as many as streams, which could be a mask
             streams = rng.integers(self.model.streams, size=rng.choice([1, 2, 4, 5]))
         self.buffer.add(env_ids=streams, **self.rows(streams, rng, ends))
+
+    def interrupt(self, rng) -> None:
+        """End all episodes, or clear the buffer, now and then."""
+        if rng.random() < 0.1:
+            self.buffer.on_episode_end()
+            self.model.end_episodes()
+        if rng.random() < 0.03:
+            self.buffer.clear()
+            self.model.clear()
+            self.batch = None
 
     def drawn(self, count: int, **options) -> list[tuple[int, ...]]:
         """Draw sequences, check all their values, and return the numbers of their steps."""
@@ -136,12 +147,7 @@ def test_exactly_the_sequences_of_the_model_can_be_drawn(shape, streams):
     pair = Pair(12 * streams, streams, **shape)
     for step in range(150):
         pair.add(rng, int(rng.choice([1, 1, 2, 7, 30])), ends=float(rng.choice([0, 0.2, 0.6])))
-        if rng.random() < 0.1:
-            pair.buffer.on_episode_end()
-            pair.model.end_episodes()
-        if rng.random() < 0.03:
-            pair.buffer.clear()
-            pair.model.clear()
+        pair.interrupt(rng)
         if step % 3 == 0:
             pair.check()
         if step % 4 == 0 and shape["ends"] != "cross":
@@ -154,12 +160,7 @@ def test_streams_may_step_out_of_turn(shape):
     pair = Pair(30, 3, **shape)
     for step in range(200):
         pair.add_some(rng) if rng.random() < 0.9 else pair.add(rng)
-        if rng.random() < 0.1:
-            pair.buffer.on_episode_end()
-            pair.model.end_episodes()
-        if rng.random() < 0.03:
-            pair.buffer.clear()
-            pair.model.clear()
+        pair.interrupt(rng)
         if step % 3 == 0:
             pair.check()
         if step % 4 == 0 and shape["ends"] != "cross":
