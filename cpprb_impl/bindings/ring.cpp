@@ -339,8 +339,9 @@ int prepare_types(PyObject* module) {
   PrioritizedRingType.tp_base = &RingType;
   for (auto* type : {&RingType, &PrioritizedRingType})
     if (PyType_Ready(type) < 0 || PyModule_AddType(module, type) < 0) return -1;
-  return add_state_methods(RingType) < 0 || add_order_methods(RingType) < 0 || add_sequence_methods(RingType) < 0 ? -1
-                                                                                                                  : 0;
+  for (const auto add : {add_state_methods, add_order_methods, add_sequence_methods, add_link_methods})
+    if (add(RingType) < 0) return -1;
+  return 0;
 }
 
 }  // namespace rb

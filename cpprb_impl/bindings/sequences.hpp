@@ -49,6 +49,10 @@ Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors);
 // sample_sequences() of a prioritized ring.
 PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 
+// Raises a ValueError that names the method if the ring has none.
+Sequences& sequences_of(Ring& ring, const char* method);
+
 int add_sequence_methods(PyTypeObject& type);
+int add_link_methods(PyTypeObject& type);
 
 }  // namespace rb
