@@ -75,9 +75,8 @@ inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, B
   const NewRows all{in->data.data(), rows.count, rows.has_priorities ? in->leaves.data() : nullptr, leaf_of_max,
                     rows.largest};
   PythonWaiting waiting(call);
-  const std::uint64_t slot = call.store().add(all, waiting);
-  if (ring.streams.sequences) [[unlikely]]
-    are_steps ? link_rows(ring, in->data.data(), rows.count, environments) : leave_unlinked(ring, rows.count);
+  const std::uint64_t slot =
+      ring.streams.sequences ? add_linked(ring, all, environments, are_steps, waiting) : call.store().add(all, waiting);
   ring.streams.episode_rows += rows.count;
   return PyLong_FromUnsignedLongLong(slot);
 }

@@ -1,8 +1,10 @@
 // The steps common to all calls of a ring's methods: sorting arguments, preparing the ring for this process and thread,
 // and returning the batch.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "ring.hpp"
@@ -67,6 +69,17 @@ Ring::Ring(RingOptions options, std::unique_ptr<Store> its_store, std::unique_pt
       keywords(options.prioritized),
       streams(std::move(options.nstep)),
       adds_directly(!add_through_python) {}
+
+OneCall::OneCall(bool& taken, Waiting& waiting) : taken_(taken) {
+  while (taken_ && !is_ending()) {  // when the interpreter exits, the thread that holds it never continues
+    waiting.begin();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    const bool calm = waiting.go_on();
+    waiting.end();
+    if (!calm) throw Interrupted();
+  }
+  taken_ = true;
+}
 
 void Ring::release_store() {
   streams.sequences.reset();

@@ -33,10 +33,11 @@ std::unique_ptr<PrivateStore> make_private_store(const RingOptions& options) {
 // Creates the segment, or attaches to the named one.
 std::unique_ptr<SharedStore> make_shared_store(const RingOptions& options) {
   const SharedOptions& shared = *options.shared;
-  auto rows =
-      std::make_unique<Rows>(storage_of(options.fields, options.file_prefix), SharedStore::front(options.prioritized));
-  const SharedStore::Shape shape{options.capacity, options.prioritized, shared.discipline, shared.prefault,
-                                 shared.description};
+  auto rows = std::make_unique<Rows>(storage_of(options.fields, options.file_prefix),
+                                     SharedStore::front(options.prioritized, options.sequences.has_value()));
+  SharedStore::Shape shape{options.capacity, options.prioritized, shared.discipline, shared.prefault,
+                           shared.description};
+  if (options.sequences) shape.sequences = options.sequences->core;
   if (shared.segment.empty()) return std::make_unique<SharedStore>(std::move(rows), shape);
   auto store = std::make_unique<SharedStore>(std::move(rows), shape, shared.segment);
   if (options.prioritized && !std::isfinite(options.priorities.leaf(store->max_priority())))
@@ -45,10 +46,15 @@ std::unique_ptr<SharedStore> make_shared_store(const RingOptions& options) {
   return store;
 }
 
-template <class Store>
-std::unique_ptr<Ring> make_ring(RingOptions options, std::unique_ptr<Store> store) {
+template <class Make>
+std::unique_ptr<Ring> make_ring(RingOptions options, Make make_store) {
+  auto store = make_store(options);
+  std::unique_ptr<Sequences> sequences;
+  if (options.sequences) sequences = std::make_unique<Sequences>(*options.sequences, *store, options.environments);
   auto sampler = options.prioritized ? make_prioritized_sampler(*store) : make_uniform_sampler(*store);
-  return std::make_unique<Ring>(std::move(options), std::move(store), std::move(sampler));
+  auto ring = std::make_unique<Ring>(std::move(options), std::move(store), std::move(sampler));
+  ring->streams.sequences = std::move(sequences);
+  return ring;
 }
 
 }  // namespace
@@ -58,17 +64,9 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
     RingOptions options = parse_options(args, kwargs, PyObject_TypeCheck(self, &PrioritizedRingType));
     auto* object = reinterpret_cast<RingObject*>(self);
     if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer cannot be initialised twice");
-    std::unique_ptr<Ring> ring;
-    if (options.shared) {
-      auto store = make_shared_store(options);
-      ring = make_ring(std::move(options), std::move(store));
-    } else {
-      auto store = make_private_store(options);
-      std::unique_ptr<Sequences> sequences;
-      if (options.sequences) sequences = std::make_unique<Sequences>(*options.sequences, *store, options.environments);
-      ring = make_ring(std::move(options), std::move(store));
-      ring->streams.sequences = std::move(sequences);
-    }
+    const bool is_shared = options.shared.has_value();
+    auto ring = is_shared ? make_ring(std::move(options), make_shared_store)
+                          : make_ring(std::move(options), make_private_store);
     object->ring = ring.release();
     return 0;
   });

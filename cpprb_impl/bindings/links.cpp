@@ -7,16 +7,24 @@
 namespace rb {
 namespace {
 
+// Null if the ring has no sequences; raises ValueError if it is shared: a row must not change once it is committed.
+PrivateSequences* private_sequences(Ring& ring) {
+  if (!ring.streams.sequences) return nullptr;
+  if (ring.is_shared) raise(PyExc_ValueError, "a shared buffer with sequences can be neither saved nor loaded");
+  return ring.streams.sequences->own.get();
+}
+
 PyObject* get_links(PyObject* self, PyObject* args) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     Py_ssize_t begin, end;
     if (!PyArg_ParseTuple(args, "nn", &begin, &end)) throw PythonError();
     CallGuard call(self);
-    if (!call.ring().streams.sequences) Py_RETURN_NONE;
+    const PrivateSequences* sequences = private_sequences(call.ring());
+    if (sequences == nullptr) Py_RETURN_NONE;
     const auto stored = static_cast<Py_ssize_t>(call.store().stored());
     if (begin < 0 || begin > end || end > stored)
       raise(PyExc_IndexError, "rows must be from 0 to %zd, got %zd to %zd", stored, begin, end);
-    const Links& links = call.ring().streams.sequences->links;
+    const Links& links = sequences->links;
     npy_intp dims[] = {end - begin, 2};
     Ref array(checked(PyArray_SimpleNew(2, dims, NPY_UINT32)));
     auto* to = static_cast<npy_uint32*>(PyArray_DATA(array.array()));
@@ -39,7 +47,8 @@ PyObject* set_links(PyObject* self, PyObject* args) {
     const auto* links = static_cast<const npy_uint32*>(PyArray_DATA(array.array()));
     const npy_intp count = PyArray_SIZE(array.array()) / 2;
     CallGuard call(self);
-    Sequences& sequences = sequences_of(call.ring(), "_set_links");
+    sequences_of(call.ring(), "_set_links");
+    PrivateSequences& sequences = *private_sequences(call.ring());
     const auto stored = static_cast<npy_intp>(call.store().stored());
     if (begin < 0 || begin + count > stored)
       raise(PyExc_IndexError, "rows must be from 0 to %zd, got %zd to %zd", stored, begin, begin + count);
@@ -56,7 +65,7 @@ PyObject* set_links(PyObject* self, PyObject* args) {
 PyObject* get_streams(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     CallGuard call(self);
-    Sequences* sequences = call.ring().streams.sequences.get();
+    PrivateSequences* sequences = private_sequences(call.ring());
     if (sequences == nullptr) Py_RETURN_NONE;
     sequences->sampler.count();  // without sequences that are no longer stored, as in a copy: both draw the same
     sequences->episodes.count();
@@ -71,7 +80,8 @@ PyObject* set_streams(PyObject* self, PyObject* given) {
     const std::vector<std::int64_t> streams(from, from + PyArray_SIZE(array.array()));
     CallGuard call(self);
     Ring& ring = call.ring();
-    Sequences& sequences = sequences_of(ring, "_set_streams");
+    sequences_of(ring, "_set_streams");
+    PrivateSequences& sequences = *private_sequences(ring);
     if (streams.size() != ring.environments || std::ranges::any_of(streams, [](std::int64_t each) { return each < 0; }))
       raise(PyExc_ValueError, "streams must be %zu numbers from 0 on", ring.environments);
     sequences.links.set_streams(streams, call.store().head());

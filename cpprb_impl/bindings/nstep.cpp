@@ -144,17 +144,6 @@ void Nstep::divide(std::size_t environments) {
   window.clear();
 }
 
-Nstep::Guard::Guard(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
-  while (nstep.taken && !is_ending()) {  // when the interpreter exits, the thread that holds it never continues
-    waiting.begin();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    const bool calm = waiting.go_on();
-    waiting.end();
-    if (!calm) throw Interrupted();
-  }
-  nstep.taken = true;
-}
-
 PyObject* waiting_steps(const Ring& ring) {
   const Nstep& nstep = *ring.streams.nstep;
   // Created first: allocating a dict, unlike an array, may run the garbage collector, and so code that adds steps.
@@ -204,7 +193,7 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
     CallGuard call(self);
     check_files(ring);
     PythonWaiting waiting(call);
-    const Nstep::Guard guard(nstep, waiting);
+    const OneCall guard(nstep.taken, waiting);
     set_values(ring, nstep, *in);
     if (environments != nullptr) nstep.divide(ring.environments);
     std::optional<std::uint64_t> slot;
@@ -239,7 +228,7 @@ void flush_steps(PyObject* self) {
     Ring& ring = call.ring();
     check_files(ring);
     PythonWaiting waiting(call);
-    const Nstep::Guard guard(*ring.streams.nstep, waiting);
+    const OneCall guard(ring.streams.nstep->taken, waiting);
     const auto each = [&ring](auto use) {
       if (ring.streams.nstep->window.waiting() != 0) use(ring.streams.nstep->window);
       for (auto& window : ring.streams.nstep->windows)

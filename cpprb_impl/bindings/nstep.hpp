@@ -1,4 +1,4 @@
-// N-step transitions, formed before rows reach a ring's store: parses the options and guards access to the window.
+// N-step transitions, formed before rows reach a ring's store: parses the options, and holds the window.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 
 #include "../core/steps/nstep.hpp"
 #include "fields.hpp"
+#include "one_call.hpp"
 #include "python.hpp"
 
 namespace rb {
@@ -29,18 +30,7 @@ struct Nstep {
   void divide(std::size_t environments);
   std::vector<const char*> values;  // of the steps being added, by column of the window
   std::vector<float> leaves;        // of the transitions being stored
-  bool taken = false;               // guarded by the interpreter's lock
-
-  // Exclusive access to the window during one call: other threads may run while storing waits.
-  class Guard {
-   public:
-    Guard(Nstep& nstep, Waiting& waiting);  // throws Interrupted
-    ~Guard() { nstep_.taken = false; }
-    Guard(const Guard&) = delete;
-
-   private:
-    Nstep& nstep_;
-  };
+  bool taken = false;               // by a call (OneCall)
 };
 
 // Parses a dict of "size", "gamma", "rew", "next", "truncated" and "discount"; None becomes null. Raises KeyError,

@@ -148,10 +148,8 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   // Both are implemented in Python, where steps with objects also wait.
   named.object("autoreset");
   const bool has_objects = named.object("objects") != nullptr;
-  if (PyObject* sequences = named.object("sequences"); sequences != nullptr) {
-    if (lock != nullptr) raise(PyExc_ValueError, "sequences can only be drawn from a buffer that is not shared");
+  if (PyObject* sequences = named.object("sequences"); sequences != nullptr)
     options.sequences = parse_sequences(sequences, options.fields);
-  }
   named.refuse_others();
   if (!has_objects) options.nstep = parse_nstep(nstep.get(), options.fields, options.environments, prioritized);
   options.add_through_python = add_through_python != 0;

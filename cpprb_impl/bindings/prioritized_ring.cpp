@@ -69,6 +69,7 @@ PyObject* prioritized_draw(PyObject* self, PyObject* size) {
     CallGuard call(self);
     numbered_store(call, "_draw");
     Ring& ring = call.ring();
+    if (ring.streams.sequences) refuse_rows("_draw");
     Batch batch(ring.fields, rows, extra, nullptr, recent_batches(ring));
     Borrowed<Drawn> drawn(ring.drawn);
     draw(call, *drawn, batch, rows);
@@ -122,10 +123,10 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
           missing = numbered->update_rows(index, drawn->leaves.size(), drawn->leaves.data(), largest);
         } else {
           const std::uint64_t sample = ring.recent.sample_in(PyArray_BYTES(indexes.array()));
-          if (sequences != nullptr) [[unlikely]]
+          if (sequences != nullptr && sequences->own) [[unlikely]]
             for (std::size_t i = 0; i < drawn->leaves.size(); ++i)
               if (const auto slot = static_cast<std::uint64_t>(index[i]);
-                  store.holds(slot) && !sequences->sampler.is_end(slot))
+                  store.holds(slot) && !sequences->own->sampler.is_end(slot))
                 drawn->leaves[i] = store.leaf(slot);  // its sequence was overwritten
           missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest, sample);
         }

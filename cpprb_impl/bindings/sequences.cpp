@@ -46,9 +46,8 @@ class SequenceColumns {
   }
 
   const std::vector<Field>& all() const { return columns_; }
-  // Writes which steps are the first of an episode, which are stored and which padded, and zeros in place of padded
-  // steps. A sequence has at most `most` first steps, which are at its beginning.
-  void finish(const Links& links, const DrawnSequences& drawn, std::size_t most, char* const* places) const;
+  // Writes which steps are stored and which padded, and zeros in place of padded steps.
+  void finish(const DrawnSequences& drawn, char* const* places) const;
 
  private:
   bool is_state(std::size_t f) const { return std::find(states_.begin(), states_.end(), f) != states_.end(); }
@@ -74,16 +73,8 @@ class SequenceColumns {
   std::vector<Field> columns_;
 };
 
-void SequenceColumns::finish(const Links& links, const DrawnSequences& drawn, std::size_t most,
-                             char* const* places) const {
+void SequenceColumns::finish(const DrawnSequences& drawn, char* const* places) const {
   const std::size_t fields = fields_.size(), length = static_cast<std::size_t>(length_);
-  char* const is_first = places[fields];
-  std::memset(is_first, 0, drawn.spans.size() * length);
-  for (std::size_t b = 0; b < drawn.spans.size(); ++b) {
-    const Span span = drawn.spans[b];
-    for (std::size_t t = span.before; t < span.before + std::min<std::size_t>(most, span.rows); ++t)
-      is_first[place(b, t)] = static_cast<char>((links.link(drawn.steps.slots[place(b, t)]) & Links::kFirst) != 0);
-  }
   if (!pads_) return;
   char* const mask = places[fields + 1];
   auto* const lengths = reinterpret_cast<npy_int64*>(places[fields + 2]);
@@ -115,19 +106,22 @@ std::vector<Field> ragged_columns(const Ring& ring, const DrawnSequences& drawn)
 
 // Gives each episode `length` places; a padded step has the slot of another one.
 void spread(DrawnSequences& drawn, std::size_t length) {
-  const std::vector<std::size_t> slots = std::move(drawn.steps.slots);
-  drawn.steps.slots.assign(drawn.spans.size() * length, slots.empty() ? 0 : slots.front());
-  auto from = slots.begin();
-  for (std::size_t b = 0; b < drawn.spans.size(); ++b) {
-    std::copy_n(from, drawn.spans[b].rows, drawn.steps.slots.begin() + static_cast<std::ptrdiff_t>(b * length));
-    from += drawn.spans[b].rows;
-  }
+  const auto each = [&](auto& of_steps) {
+    if (of_steps.empty()) return;
+    const auto all = std::move(of_steps);
+    of_steps.assign(drawn.spans.size() * length, all.front());
+    auto from = all.begin();
+    for (std::size_t b = 0; b < drawn.spans.size(); ++b) {
+      std::copy_n(from, drawn.spans[b].rows, of_steps.begin() + static_cast<std::ptrdiff_t>(b * length));
+      from += drawn.spans[b].rows;
+    }
+  };
+  each(drawn.steps.slots);
+  each(drawn.steps.rows);
 }
 
-[[noreturn]] void raise_none(const Sequences& sequences) {
-  const SequenceOptions& options = sequences.sampler.options();
+[[noreturn]] void raise_none(const SequenceOptions& options, std::uint64_t longest) {
   const std::uint64_t least = options.from_state ? options.length() : options.size;
-  const std::uint64_t longest = sequences.sampler.longest_run();
   if (longest >= least)
     raise(
         PyExc_ValueError,
@@ -138,6 +132,16 @@ void spread(DrawnSequences& drawn, std::size_t length) {
         "cannot sample a sequence: %s of %llu consecutive steps must be stored, got %llu, so %llu are missing",
         options.at_end == AtEnd::cross ? "a stream" : "an episode", static_cast<unsigned long long>(least),
         static_cast<unsigned long long>(longest), static_cast<unsigned long long>(least - std::min(longest, least)));
+}
+
+SequencePlaces places_of(const Ring& ring, Batch& batch, bool time_major) {
+  const std::size_t fields = ring.fields.size();
+  SequencePlaces places{
+      {batch.places(), batch.places() + fields}, std::vector<char*>(fields), false, nullptr, time_major};
+  for (const std::size_t f : ring.streams.sequences->states) std::swap(places.steps[f], places.first[f]);
+  places.wants_first = !ring.streams.sequences->states.empty();
+  places.is_first = batch.places()[fields];
+  return places;
 }
 
 // Draws by priority if `beta` is given.
@@ -158,27 +162,15 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
   Borrowed<DrawnSequences> drawn(sequences.drawn);
   drawn->ends.slots.resize(static_cast<std::size_t>(count));
   Found found = Found::rows;
+  std::uint64_t longest = 0;
   {
     PythonWaiting waiting(call);
     LearnerGuard guard(call.store(), waiting);
-    if (beta == nullptr) {
-      if (!sequences.sampler.draw(ring.random, *drawn)) found = Found::nothing;
-    } else if ((drawn->ends.candidates = sequences.sampler.count()) == 0) {
-      found = Found::nothing;
-    } else {
-      found = ring.sampler->sample(ring.random, drawn->ends, nullptr, waiting);
-    }
-    if (found == Found::rows) {
-      sequences.sampler.find_steps(*drawn, time_major != 0);
-      std::vector<char*> steps(batch.places(), batch.places() + ring.fields.size()), first(steps.size());
-      for (const std::size_t f : sequences.states) std::swap(steps[f], first[f]);
-      sequences.sampler.read(drawn->steps, steps.data(), waiting);
-      if (!sequences.states.empty()) sequences.sampler.read(drawn->first, first.data(), waiting);
-      // Sequences that cannot cross the end of an episode have at most one first step.
-      columns.finish(sequences.links, *drawn, options.at_end == AtEnd::cross ? options.length() : 1, batch.places());
-    }
+    found = sequences.sampler.sample(ring.random, *drawn, places_of(ring, batch, time_major != 0), waiting);
+    if (found == Found::rows) columns.finish(*drawn, batch.places());
+    if (found == Found::nothing) longest = sequences.sampler.longest_run();
   }
-  if (found == Found::nothing) raise_none(sequences);
+  if (found == Found::nothing) raise_none(options, longest);
   if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: the priority of every sequence is 0");
   if (beta != nullptr) {
     std::copy(drawn->ends.slots.begin(), drawn->ends.slots.end(), static_cast<npy_int64*>(batch.extra(1)));
@@ -186,6 +178,40 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
     if (drawn->ends.sample != 0) batch.is_sample(drawn->ends.sample, 1, ring.recent);
   }
   return batch.give();
+}
+
+// Reads the drawn episodes into a new batch. Returns false if a step was overwritten meanwhile.
+bool read_episodes(Ring& ring, DrawnSequences& drawn, npy_intp count, bool padded, std::optional<Batch>& batch,
+                   Waiting& waiting) {
+  static const std::vector<std::size_t> kNoStates;
+  std::optional<SequenceColumns> columns;
+  if (padded) {
+    std::size_t longest = 0;
+    for (const Span span : drawn.spans) longest = std::max<std::size_t>(longest, span.rows);
+    spread(drawn, longest);
+    columns.emplace(ring.fields, kNoStates, count, static_cast<npy_intp>(longest), false, true);
+  }
+  const std::vector<Field> ragged = columns ? std::vector<Field>() : ragged_columns(ring, drawn);
+  {
+    const CollectorOff until_allocated;  // Python code could overwrite the rows that were drawn
+    batch.emplace(columns ? columns->all() : ragged, count);
+  }
+  if (!ring.streams.sequences->episodes.read_steps(drawn, batch->places(), waiting)) return false;
+  char* const more = batch->places()[ring.fields.size()];
+  if (columns) {
+    const std::size_t length = drawn.steps.slots.size() / drawn.spans.size();
+    std::memset(more, 0, drawn.steps.slots.size());
+    for (std::size_t b = 0; b < drawn.spans.size(); ++b) more[b * length] = 1;
+    columns->finish(drawn, batch->places());
+  } else {
+    auto* offset = reinterpret_cast<npy_int64*>(more);
+    *offset = 0;
+    for (const Span span : drawn.spans) {
+      offset[1] = offset[0] + span.rows;
+      ++offset;
+    }
+  }
+  return true;
 }
 
 PyObject* sample_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
@@ -214,33 +240,8 @@ PyObject* sample_episodes(PyObject* self, PyObject* const* args, Py_ssize_t narg
     {
       PythonWaiting waiting(call);
       LearnerGuard guard(call.store(), waiting);
-      if (sequences.episodes.draw(ring.random, *drawn)) {
-        sequences.episodes.find_episodes(*drawn);
-        std::size_t longest = 0;
-        for (const Span span : drawn->spans) longest = std::max<std::size_t>(longest, span.rows);
-        static const std::vector<std::size_t> kNoStates;
-        std::optional<SequenceColumns> columns;
-        if (padded != 0) {
-          spread(*drawn, longest);
-          columns.emplace(ring.fields, kNoStates, count, static_cast<npy_intp>(longest), false, true);
-        }
-        const std::vector<Field> ragged = columns ? std::vector<Field>() : ragged_columns(ring, *drawn);
-        {
-          const CollectorOff until_allocated;  // Python code could overwrite the rows that were drawn
-          batch.emplace(columns ? columns->all() : ragged, count);
-        }
-        sequences.episodes.read(drawn->steps, batch->places(), waiting);
-        if (columns) {
-          columns->finish(sequences.links, *drawn, 1, batch->places());
-        } else {
-          auto* offset = reinterpret_cast<npy_int64*>(batch->places()[ring.fields.size()]);
-          *offset = 0;
-          for (const Span span : drawn->spans) {
-            offset[1] = offset[0] + span.rows;
-            ++offset;
-          }
-        }
-      }
+      for (bool read = false; !read && sequences.episodes.draw_episodes(ring.random, *drawn);)
+        read = read_episodes(ring, *drawn, count, padded != 0, batch, waiting);
     }
     if (!batch) raise(PyExc_ValueError, "cannot sample an episode: none is stored from its first step to its last");
     return batch->give();
@@ -295,9 +296,17 @@ Sequences::Sequences(const SequencesOption& option, PrivateStore& store, std::si
     : ends(option.ends),
       states(option.states),
       eta(option.eta),
-      links(store.capacity(), environments, option.core.at_end == AtEnd::cross),
-      sampler(option.core, store, links, store.prioritized()),
-      episodes({.at_end = AtEnd::whole}, store, links, false) {}
+      own(std::make_unique<PrivateSequences>(option.core, store, environments)),
+      sampler(own->sampler),
+      episodes(own->episodes) {}
+
+Sequences::Sequences(const SequencesOption& option, SharedStore& store, std::size_t environments)
+    : ends(option.ends),
+      states(option.states),
+      eta(option.eta),
+      shared(std::make_unique<SharedSequences>(option.core, store, environments)),
+      sampler(shared->sampler),
+      episodes(shared->episodes) {}
 
 SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fields) {
   static const char* names[] = {"size", "burn_in", "period", "ends", "done", "state", "eta", nullptr};
@@ -323,18 +332,72 @@ SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fiel
   return parsed;
 }
 
-void link_rows(Ring& ring, const char* const* data, std::size_t count, const std::vector<npy_int64>* environments) {
-  Sequences& sequences = *ring.streams.sequences;
-  const std::uint64_t first = ring.store->head() - count;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t stream =
-        environments != nullptr ? static_cast<std::size_t>((*environments)[i]) : i % ring.environments;
-    sequences.links.add(first + i, stream, ends_episode(sequences.ends, data, i));
+namespace {
+
+std::size_t stream_of(const Ring& ring, std::size_t row, const std::vector<npy_int64>* environments) {
+  return environments != nullptr ? static_cast<std::size_t>((*environments)[row]) : row % ring.environments;
+}
+
+std::uint64_t add_to_shared(Ring& ring, NewRows rows, const std::vector<npy_int64>* environments, bool are_steps,
+                            Waiting& waiting) {
+  const Sequences& sequences = *ring.streams.sequences;
+  StreamLinks& links = sequences.shared->links;
+  const OneCall one(links.taken, waiting);
+  rows.links = &links;
+  if (!are_steps) {
+    rows.steps = links.set_all_apart(rows.count);
+    return ring.store->add(rows, waiting);
+  }
+  rows.steps = links.begin_call(
+      rows.count, [&](std::size_t i) { return stream_of(ring, i, environments); },
+      [&](std::size_t i) { return ends_episode(sequences.ends, rows.data, i); });
+  try {
+    const std::uint64_t slot = ring.store->add(rows, waiting);
+    links.end_call();
+    return slot;
+  } catch (...) {
+    links.cut();
+    throw;
   }
 }
 
-void leave_unlinked(Ring& ring, std::size_t count) {
-  for (std::size_t i = 1; i <= count; ++i) ring.streams.sequences->links.put(ring.store->head() - i, 0, 0);
+}  // namespace
+
+std::uint64_t add_linked(Ring& ring, const NewRows& rows, const std::vector<npy_int64>* environments, bool are_steps,
+                         Waiting& waiting) {
+  const Sequences& sequences = *ring.streams.sequences;
+  if (sequences.shared) return add_to_shared(ring, rows, environments, are_steps, waiting);
+  const std::uint64_t slot = ring.store->add(rows, waiting), first = ring.store->head() - rows.count;
+  Links& links = sequences.own->links;
+  for (std::size_t i = 0; i < rows.count; ++i)
+    if (are_steps)
+      links.add(first + i, stream_of(ring, i, environments), ends_episode(sequences.ends, rows.data, i));
+    else
+      links.put(first + i, 0, 0);
+  return slot;
+}
+
+void end_sequences(Ring& ring) {
+  const Sequences& sequences = *ring.streams.sequences;
+  if (sequences.shared) {
+    if (sequences.shared->links.is_in_episode())
+      raise(PyExc_ValueError,
+            "on_episode_end() cannot end the episode of a stored step in a shared buffer with sequences: a field that "
+            "`sequences` names as done must have ended it when the step was added");
+    return;
+  }
+  const float leaf = ring.prioritized ? ring.leaf_of_max_priority() : 0;
+  sequences.own->links.end_episodes(ring.store->head() - ring.store->stored(), [&](std::uint64_t row) {
+    sequences.own->sampler.ended(row, leaf);
+    sequences.own->episodes.ended(row, 0);
+  });
+}
+
+void restart_sequences(Ring& ring, Waiting& waiting) {
+  const Sequences& sequences = *ring.streams.sequences;
+  if (sequences.own) return sequences.own->links.restart();
+  const OneCall one(sequences.shared->links.taken, waiting);
+  sequences.shared->links.begin_episodes();
 }
 
 Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors) {

@@ -4,7 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "../core/samplers/sequence_sampler.hpp"
+#include "../core/private/private_sequences.hpp"
+#include "../core/shared/shared_sequences.hpp"
 #include "fields.hpp"
 #include "python.hpp"
 
@@ -22,25 +23,30 @@ struct SequencesOption {
 
 struct Sequences {
   Sequences(const SequencesOption& option, PrivateStore& store, std::size_t environments);
+  Sequences(const SequencesOption& option, SharedStore& store, std::size_t environments);
 
   const std::vector<EpisodeEnd> ends;
   const std::vector<std::size_t> states;
   const double eta;
-  Links links;
-  SequenceSampler sampler, episodes;
+  const std::unique_ptr<PrivateSequences> own;
+  const std::unique_ptr<SharedSequences> shared;  // one of the two is null
+  SequenceSampler &sampler, &episodes;
   DrawnSequences drawn;
 
-  std::size_t bytes() const { return links.bytes() + sampler.bytes() + episodes.bytes(); }
+  std::size_t bytes() const { return (own ? own->links.bytes() : 0) + sampler.bytes() + episodes.bytes(); }
 };
 
 // Parses a dict of "size", "burn_in", "period", "ends", "done" and "state". Raises KeyError, TypeError, ValueError.
 SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fields);
 
-// Links the `count` rows that the call of add() in progress has just stored. Rows cycle through all environments,
-// unless `environments` has one for each.
-void link_rows(Ring& ring, const char* const* data, std::size_t count, const std::vector<npy_int64>* environments);
-// For rows that were stored without add(): none continues another.
-void leave_unlinked(Ring& ring, std::size_t count);
+// Stores rows, and links them. Rows cycle through all environments, unless `environments` has one for each. If they are
+// not steps, none continues another. Returns what Store::add() returns.
+std::uint64_t add_linked(Ring& ring, const NewRows& rows, const std::vector<npy_int64>* environments, bool are_steps,
+                         Waiting& waiting);
+// Ends the episode of every environment. Raises ValueError if this cannot be recorded.
+void end_sequences(Ring& ring);
+// Begins every stream anew, after the buffer was cleared.
+void restart_sequences(Ring& ring, Waiting& waiting);
 
 // Returns one priority per sequence, for the errors (sequences, steps) of those that end at `indexes`: eta * the
 // largest magnitude + (1 - eta) * the mean magnitude over the steps to learn from (Kapturowski et al. 2019,

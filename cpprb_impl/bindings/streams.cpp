@@ -7,6 +7,10 @@ namespace rb {
 void Streams::begin_in_child(bool is_shared) {
   if (nstep) nstep->taken = false;
   if (!is_shared) return;
+  if (sequences) {
+    sequences->shared->links.begin_episodes();
+    sequences->shared->links.taken = false;
+  }
   if (nstep) nstep->clear();
   if (order) order->watch.forget();
   episode_rows = 0;
@@ -25,14 +29,7 @@ void end_episodes(PyObject* self) {
   Streams& streams = ring_of(self).streams;
   if (streams.sequences) {
     CallGuard call(self);
-    PythonWaiting waiting(call);
-    Sequences& sequences = *streams.sequences;
-    Ring& ring = call.ring();
-    const float leaf = ring.prioritized ? ring.leaf_of_max_priority() : 0;
-    sequences.links.end_episodes(call.store().head() - call.store().stored(), [&](std::uint64_t row) {
-      sequences.sampler.ended(row, leaf);
-      sequences.episodes.ended(row, 0);
-    });
+    end_sequences(call.ring());
   }
   if (streams.nstep) flush_steps(self);
   if (streams.order) streams.order->watch.forget();
@@ -43,11 +40,11 @@ void clear_streams(PyObject* self) {
   CallGuard call(self);
   Streams& streams = call.ring().streams;
   if (streams.order) streams.order->watch.forget();
-  if (streams.sequences) streams.sequences->links.restart();
   streams.episode_rows = 0;
-  if (!streams.nstep) return;
   PythonWaiting waiting(call);
-  const Nstep::Guard guard(*streams.nstep, waiting);
+  if (streams.sequences) restart_sequences(call.ring(), waiting);
+  if (!streams.nstep) return;
+  const OneCall guard(streams.nstep->taken, waiting);
   streams.nstep->clear();
 }
 

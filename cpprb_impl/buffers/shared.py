@@ -148,8 +148,14 @@ class MPReplayBuffer(_SharedBuffer):
         As for `ReplayBuffer`. Each process has its own window, initially empty, for the steps of its own episode:
         `on_episode_end` and `clear` do not affect other processes' windows. Threads of a process share its window, so
         only one of them may add steps. Pending steps are lost when their process ends.
-    sequences : None
-        Not supported in shared buffers; raises ValueError.
+    sequences : dict, optional
+        As for `ReplayBuffer`. Each process adds the steps of environments of its own, in the order in which they were
+        taken; threads of a process wait for each other in `add`. A sequence begins anew with the first step that a
+        process adds, also in a forked child, after a call of `add` that failed, and after a step whose slot a stopped
+        process held. `on_episode_end` raises ValueError unless the last step of each environment ended its episode
+        when it was added. Needs 8 bytes of memory per transition, and about 5 per transition in each process that
+        draws sequences, twice that if it draws episodes as well. Sequences that have just lost their first step count
+        in the weights until they are drawn. `save_transitions` and `load_transitions` raise ValueError.
     n_envs, autoreset
         As for `ReplayBuffer`, for the environments of each process. `size` need not be a multiple of `n_envs`. With
         several environments, consecutive rows do not continue each other, so frames are not stored once.

@@ -84,8 +84,8 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         Needs 8 bytes of memory per transition, and 4 per sequence. No sequence has steps of two environments, or ones
         that are overwritten. After `clear`, the next step of each environment counts as the first of an episode; after
         a pause in which all its steps were overwritten, as the first of its sequences. Of a file that does not replace
-        an empty buffer's contents exactly, sequences have only the steps that were loaded. Not with `Nstep`, Python
-        objects, or in shared buffers.
+        an empty buffer's contents exactly, sequences have only the steps that were loaded. Not with `Nstep` or Python
+        objects.
     compress : "lz4", optional
         Compress each frame of the fields in `stack_compress` with LZ4; not with `mmap_prefix`. Samples contain the same
         values, but take longer.

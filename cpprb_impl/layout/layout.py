@@ -41,7 +41,7 @@ from cpprb_impl.layout.options import (
 from cpprb_impl.layout.sequences import read_sequences
 
 #: Options that the layout of a shared buffer may contain.
-IN_SHARED = SharedPrioritizedOptions.__annotations__.keys() - APART - {"compress", "sequences"}
+IN_SHARED = SharedPrioritizedOptions.__annotations__.keys() - APART - {"compress"}
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ class Layout:
         check_compress(options["compress"], stacked, prefix)
         sequences = options["sequences"]
         if sequences is not None:
-            _refuse_with_sequences(options, steps, is_shared=is_shared)
+            if steps:
+                raise ValueError(f"sequences must be None with Nstep, got {sequences!r}")
             sequences = read_sequences(sequences, given, capacity, options["n_envs"], prioritized=prioritized)
         if prefix and is_shared:  # processes with different working directories open its files, too
             prefix = os.path.join(os.getcwd(), prefix)
@@ -161,6 +162,10 @@ class Layout:
         if stored(checked(options)) != options:
             raise ValueError(wrong)
         layout = cls(about.integer("size", least=1), fields, options, prioritized, nstep)
+        if (sequences := options.get("sequences")) is not None:
+            read = read_sequences(sequences, layout.added, layout.size, layout.n_envs, prioritized=prioritized)
+            if read != sequences:
+                raise ValueError(wrong)
         if layout.text() != text:
             raise ValueError("its description is not in the form that this library writes")
         return layout
@@ -181,12 +186,6 @@ def _refuse_with_objects(options: Mapping[str, Any], steps: Mapping[str, Any] | 
     for name in ("autoreset", "sequences"):
         if options[name] is not None:
             raise ValueError(f"{name} needs a buffer without fields of Python objects")
-
-
-def _refuse_with_sequences(options: Mapping[str, Any], steps: Mapping[str, Any] | None, *, is_shared: bool) -> None:
-    for what, is_given in (("Nstep", steps), ("a shared buffer", is_shared)):
-        if is_given:
-            raise ValueError(f"sequences must be None with {what}, got {options['sequences']!r}")
 
 
 def _dtype_as_json(dtype: np.dtype) -> Any:

@@ -199,6 +199,7 @@ def test_an_unaltered_description_is_accepted():
         *(described(options=of) for of in (None, [], 1, {}, {"lock": "none", "segment": "x"})),
         *of_options(lock=[None, 1, "buffer", "unshared", "other", []], next_of=[1, ["y"], [1], "y"]),
         *of_options(more=[1], segment=["x"], batch_through_python=[True, False]),
+        *of_options(sequences=[1, {}, {"size": 0}, {"size": 2, "more": 1}, {"size": 2}]),
         *of_options(mmap_prefix=[1, "\udc80\ud800", "a\0b", "/nowhere/at/all"]),
         *(described(nstep=of) for of in (1, [], {}, {"size": 2}, "x")),
         *of_steps(size=[0, 1.5, "2", None, 10**400], gamma=[None, "x", -1.0, float("nan"), []]),

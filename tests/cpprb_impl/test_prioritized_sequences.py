@@ -11,32 +11,7 @@ from scipy import stats
 
 from cpprb_impl import PrioritizedReplayBuffer
 
-from .test_sequences import FIELDS, SHAPES, Pair, named, values_of
-
-ALPHA, EPS = 0.7, 0.01
-
-
-class PrioritizedPair(Pair):
-    """A prioritized buffer and a model, which get the same steps."""
-
-    kind = PrioritizedReplayBuffer
-
-    def __init__(self, *arguments, options=None, **sequences) -> None:
-        super().__init__(*arguments, options={"alpha": ALPHA, "eps": EPS, **(options or {})}, **sequences)
-
-    def ends(self) -> dict[int, tuple[int, ...]]:
-        """Return the sequence that ends with each step."""
-        return {max(sequence): sequence for sequence in self.model.sequences()}
-
-    def leaves(self) -> dict[int, float]:
-        """Return the positive leaves, by the numbers of their steps."""
-        slots = np.arange(self.buffer.get_stored_size())
-        leaves, numbers = self.buffer._get_leaves(slots), self.buffer.get(slots)["number"][:, 0]
-        return {int(number): float(leaf) for number, leaf in zip(numbers, leaves, strict=True) if leaf > 0}
-
-    def check(self, draws: int = 12) -> None:
-        super().check(draws)
-        assert self.leaves().keys() == self.ends().keys()
+from .sequence_pairs import ALPHA, EPS, FIELDS, SHAPES, PrioritizedPair, named, values_of
 
 
 @pytest.mark.parametrize("some", [False, True], ids=["all streams", "some streams"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import os
 import pickle
 
@@ -11,133 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cpprb_impl import MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 
-from .sequence_model import PADDED, SequenceModel
-
-FIELDS = {
-    "number": {"dtype": np.int64},
-    "obs": {"shape": (2, 3), "dtype": np.float32},
-    "state": {"shape": 2, "dtype": np.float64},
-    "done": {"dtype": bool},
-    "truncated": {"dtype": np.float32},
-}
-
-
-class Pair:
-    """A buffer and a model, which get the same steps."""
-
-    kind = ReplayBuffer
-    batch = None  # the last one that was drawn from what is stored
-
-    def __init__(self, capacity: int, streams: int = 1, *, options=None, **sequences) -> None:
-        state = {"state": "state"} if sequences.pop("from_state", False) else {}
-        given = {**sequences, **state}
-        self.buffer = self.kind(capacity, FIELDS, n_envs=streams, sequences=given, seed=1, **(options or {}))
-        self.model = SequenceModel(capacity, streams, **sequences, from_state=bool(state))
-        self.is_first, self.is_last = [], []
-
-    def rows(self, streams, rng, ends: float) -> dict[str, np.ndarray]:
-        done, cut = rng.random(len(streams)) < ends / 2, rng.random(len(streams)) < ends / 2
-        for stream, is_last in zip(streams, done | cut, strict=True):
-            begun = self.model.episodes[stream]
-            self.is_first.append(not begun or begun[-1][1])
-            self.model.add(stream, is_last=bool(is_last))
-        number = np.arange(self.model.added - len(streams), self.model.added)
-        return {**values_of(number), "done": done, "truncated": cut * 0.5}
-
-    def add(self, rng, groups: int = 1, ends: float = 0.2) -> None:
-        """Add steps of all streams."""
-        self.buffer.add(**self.rows([*range(self.model.streams)] * groups, rng, ends))
-
-    def add_some(self, rng, streams=None, ends: float = 0.2) -> None:
-        """Add steps of some streams, with some twice."""
-        if streams is None:  # not as many as streams, which could be a mask
-            streams = rng.integers(self.model.streams, size=rng.choice([1, 2, 4, 5]))
-        self.buffer.add(env_ids=streams, **self.rows(streams, rng, ends))
-
-    def interrupt(self, rng) -> None:
-        """End all episodes, or clear the buffer, now and then."""
-        if rng.random() < 0.1:
-            self.buffer.on_episode_end()
-            self.model.end_episodes()
-        if rng.random() < 0.03:
-            self.buffer.clear()
-            self.model.clear()
-            self.batch = None
-
-    def drawn(self, count: int, **options) -> list[tuple[int, ...]]:
-        """Draw sequences, check all their values, and return the numbers of their steps."""
-        batch = self.buffer.sample_sequences(count, **options)
-        of_first_step = self.model.from_state
-        if options.get("time_major"):
-            batch = {
-                name: array if name == "lengths" or (name == "state" and of_first_step) else array.swapaxes(0, 1)
-                for name, array in batch.items()
-            }
-        length = self.model.burn_in + self.model.size
-        mask = batch.get("mask", np.ones((count, length), bool))
-        numbers = np.where(mask, batch["number"][..., 0], PADDED)
-        for name, expected in values_of(numbers).items():
-            if name == "state" and of_first_step:
-                expected = expected[np.arange(count), mask.argmax(axis=1)]
-            np.testing.assert_array_equal(batch[name], expected)
-        assert not batch["number"][~mask].any() and not batch["done"][~mask].any()
-        np.testing.assert_array_equal(batch["is_first"], np.array(self.is_first)[numbers] & mask)
-        self.batch = batch
-        if "lengths" in batch:
-            np.testing.assert_array_equal(batch["lengths"], mask.sum(axis=1))
-        return [tuple(each) for each in numbers.tolist()]
-
-    def drawn_episodes(self, count: int) -> list[tuple[int, ...]]:
-        """Draw episodes, check all their values, and return the numbers of their steps."""
-        batch = self.buffer.sample_episodes(count)
-        offsets = batch["offsets"]
-        assert offsets.shape == (count + 1,) and offsets[0] == 0 and offsets[-1] == len(batch["number"])
-        for name, expected in values_of(batch["number"][:, 0]).items():
-            np.testing.assert_array_equal(batch[name], expected)
-        return [tuple(batch["number"][i:j, 0].tolist()) for i, j in itertools.pairwise(offsets)]
-
-    def check_episodes(self) -> None:
-        if expected := self.model.whole_episodes():
-            assert {*self.drawn_episodes(8)} <= expected
-        else:
-            with pytest.raises(ValueError, match="cannot sample an episode"):
-                self.buffer.sample_episodes(1)
-
-    def check(self, draws: int = 12) -> None:
-        expected = self.model.sequences()
-        assert self.buffer.get_valid_sequences() == len(expected)
-        if expected:
-            assert {*self.drawn(draws)} <= expected
-        else:
-            with pytest.raises(ValueError, match=r"steps (must be|are) stored"):
-                self.buffer.sample_sequences(1)
-
-
-def values_of(number: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the fields that follow from the numbers of steps; zeros for padded ones."""
-    whole = np.where(number == PADDED, 0, number)
-    scale = (number != PADDED).astype(float)
-    return {
-        "number": whole[..., None],
-        "obs": ((whole * 6)[..., None, None] + np.arange(6).reshape(2, 3)) * scale[..., None, None],
-        "state": np.stack([whole + 0.5, -whole], axis=-1) * scale[..., None],
-    }
-
-
-# Each end, with and without burn-in, with a period that fits the size and ones that do not, alone and with others.
-SHAPES = [
-    {"size": size, "burn_in": burn_in, "period": period, "ends": ends, "from_state": from_state}
-    for ends, (size, burn_in, period, from_state) in itertools.product(
-        ("stop", "pad", "cross"),
-        [(1, 0, 1, False), (3, 0, 1, False), (4, 2, 3, False), (3, 4, 2, True), (5, 0, 5, True), (2, 1, 2, False)],
-    )
-]
-
-
-def named(shape: dict) -> str:
-    return "-".join(map(str, shape.values()))
+from .sequence_model import PADDED
+from .sequence_pairs import FIELDS, SHAPES, Pair, named, values_of
 
 
 @pytest.mark.parametrize("streams", [1, 2, 5])
@@ -466,7 +342,6 @@ BAD = {
     "done": (ReplayBuffer, {**GOOD, "done": "finished"}, KeyError, "done must name fields of env_dict, got 'finished'"),
     "wide done": (ReplayBuffer, {**GOOD, "done": ["obs"]}, ValueError, "one number or bool per transition, got 'obs'"),
     "state": (ReplayBuffer, {**GOOD, "state": "lstm"}, KeyError, "state must name fields of env_dict, got 'lstm'"),
-    "shared": (MPReplayBuffer, GOOD, ValueError, "sequences must be None with a shared buffer"),
     "eta": (ReplayBuffer, {**GOOD, "eta": 0.9}, ValueError, "eta must be None in a buffer without priorities"),
     "large eta": (PrioritizedReplayBuffer, {**GOOD, "eta": 1.1}, ValueError, "eta must be from 0 to 1, got 1.1"),
 }

@@ -18,6 +18,9 @@
 #ifndef LARGEST
 #define LARGEST 0
 #endif
+#ifndef LINKS /* of sequences (sequences.pml) */
+#define LINKS 0
+#endif
 #ifndef KILLS
 #define KILLS 0
 #endif
@@ -108,6 +111,15 @@
 #endif
 #ifndef NO_L3
 #define NO_L3 0
+#endif
+#ifndef NO_NUMBER
+#define NO_NUMBER 0
+#endif
+#ifndef KEEPS_CHAIN
+#define KEEPS_CHAIN 0
+#endif
+#ifndef CHAIN_IN_REGISTRATION
+#define CHAIN_IN_REGISTRATION 0
 #endif
 #ifndef T2_CLOSED_ONLY
 #define T2_CLOSED_ONLY 0

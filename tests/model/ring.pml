@@ -1,5 +1,6 @@
 /* The ring of docs/protocol.md: its words, its registrations, and an explorer that may die or be stopped before any of
- * its steps. The steps have the names used there. rows.pml adds a reader, and tree.pml adds a learner.
+ * its steps. The steps have the names used there. rows.pml adds a reader, tree.pml adds a learner, and sequences.pml adds a reader of
+ * sequences.
  *
  * Spin's memory is sequentially consistent. A weakened memory order is modelled by swapping the two operations that it
  * keeps in sequence. If they belong to two processes, a comment says so. */
@@ -36,7 +37,7 @@ byte word[CAPACITY];
 byte claim[REGISTRATIONS];
 bool locked[REGISTRATIONS + 1]; /* the last one, NOBODY's, is never tested */
 
-/* A row has data for a reader, or a priority for learners. Without either, E5 is left out. */
+/* A row has data for a reader, a priority for learners, or a link. Without any of them, E5 is left out. */
 #if READER
 #define UNWRITTEN 255
 byte first_word[CAPACITY] = UNWRITTEN;
@@ -50,8 +51,27 @@ byte prio[CAPACITY];
 byte largest; /* in this check, a row's priority is its number + 1 */
 #endif
 #define COPY(s) STEP(prio[SLOT(s)] = PRIORITY(s, 1))
+#elif LINKS
+byte link[CAPACITY]; /* how many rows before it the previous row of the stream is; 0: it begins a run */
+#if CHAIN_IN_REGISTRATION
+byte chain[REGISTRATIONS];
+#define LAST chain[registration]
+#else
+byte last_row[EXPLORERS]; /* each explorer's last row, + 1; private to the explorer */
+#define LAST last_row[me]
+#endif
+byte writer_of[LAST_ROW + 1], step_of[LAST_ROW + 1]; /* read by the checks only */
+#define COPY(s) STEP( \
+    link[SLOT(s)] = (LAST == 0 -> 0 : s + 1 - LAST); \
+    LAST = s + 1; \
+    writer_of[s] = me; \
+    step_of[s] = steps + i)
+#define CUT if :: !KEEPS_CHAIN -> LAST = 0 :: else fi
 #else
 #define COPY(s) skip
+#endif
+#ifndef CUT
+#define CUT skip
 #endif
 #define RAISE(s) STEP(if :: largest <= s -> largest = s + 1 :: else fi)
 
@@ -80,7 +100,12 @@ bool marking[CAPACITY];
   mine = mine & ~(1 << i); \
   RECORD(s)
 
+#if LINKS
+proctype explorer(byte rows; byte me) {
+  byte steps; /* of this explorer, before the rows being added */
+#else
 proctype explorer(byte rows) {
+#endif
   byte registration = NOBODY, dead = NOBODY, h, count, i, s, seen, mine, again;
 #if WEAK_E2
   byte late;
@@ -201,7 +226,7 @@ E6: /* ... then the last word, and commit */
 #if WEAK_E4 /* unordered with the slot's previous writer, whose word overwrites ours */
      STEP(if :: old != UNWRITTEN -> second_word[SLOT(s)] = old :: else fi);
 #endif
-  :: else
+  :: else -> CUT /* the row was dropped, or is added later */
   fi;
   atomic { NEXT_ROW(E6, E7) };
 
@@ -209,6 +234,9 @@ E7: /* close the claim; if more rows follow, their announcement (E2) does that *
   skip;
   STEP(
     rows = rows - count + again;
+#if LINKS
+    steps = steps + count;
+#endif
     h = 0;
     count = 0;
     if

@@ -41,7 +41,7 @@ std::unique_ptr<rb::Rows> rows_of(const Setting& setting) {
   if (setting.framed) next.next_of = 1;
   const std::vector<rb::FieldStorage> fields{
       {.bytes = sizeof(Id), .alignment = 8}, wide, {.bytes = 1, .alignment = 1}, next};
-  return std::make_unique<rb::Rows>(fields, rb::SharedStore::front(setting.prioritized));
+  return std::make_unique<rb::Rows>(fields, rb::SharedStore::front(setting.prioritized, false));
 }
 
 // So many rows, field by field.

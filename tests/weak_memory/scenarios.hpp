@@ -42,4 +42,9 @@ void counting(const World& world);
 void counting_reclaimed(const World& world);
 void frames_lapped(const World& world);
 
+// scenarios_of_sequences.cpp
+void sequences(const World& world);
+void sequences_lapped(const World& world);
+void sequences_and_deaths(const World& world);
+
 }  // namespace weak

@@ -11,7 +11,10 @@ std::string number(std::uint64_t n) { return std::to_string(n); }
 
 World::World(const Setting& given)
     : setting(given),
-      shape_{given.capacity, given.prioritized, given.discipline},
+      shape_{.capacity = given.capacity,
+             .prioritized = given.prioritized,
+             .discipline = given.discipline,
+             .sequences = given.linked ? std::optional(rb::SequenceOptions{.size = 2}) : std::nullopt},
       maker_(std::make_unique<rb::SharedStore>(rows(), shape_)) {
   const char *memory = maker_->memory_.data(), *frames = memory + maker_->header_->frames_at;
   regions([=](const void* at) { return at >= frames ? "frames" : "rows"; });
@@ -23,7 +26,7 @@ std::unique_ptr<rb::Rows> World::rows() const {
     field.framed = true;
     field.shape = {2, 1, 2 * sizeof(Id)};
   }
-  return std::make_unique<rb::Rows>(std::vector{field}, rb::SharedStore::front(setting.prioritized));
+  return std::make_unique<rb::Rows>(std::vector{field}, rb::SharedStore::front(setting.prioritized, setting.linked));
 }
 
 World::Store World::attach() const {
@@ -33,6 +36,15 @@ World::Store World::attach() const {
 }
 
 void World::add(rb::SharedStore& store, Id id, std::size_t count, float leaf, double largest) const {
+  add(store, id, count, leaf, largest, nullptr);
+}
+
+void World::add_steps(rb::SharedStore& store, rb::StreamLinks& links, Id id, std::size_t count) const {
+  add(store, id, count, 0, 0, &links);
+}
+
+void World::add(rb::SharedStore& store, Id id, std::size_t count, float leaf, double largest,
+                rb::StreamLinks* links) const {
   std::vector<Id> values;
   std::vector<float> leaves;
   for (std::size_t i = 0; i < count; ++i) {
@@ -41,7 +53,11 @@ void World::add(rb::SharedStore& store, Id id, std::size_t count, float leaf, do
   }
   const char* data = reinterpret_cast<const char*>(values.data());
   rb::Waiting waiting;
-  store.add({&data, count, leaves.data(), 0, largest}, waiting);
+  rb::NewRows rows{&data, count, leaves.data(), 0, largest};
+  rows.links = links;
+  if (links != nullptr) rows.steps = links->begin_call(count, [](auto) { return 0; }, [](auto) { return false; });
+  store.add(rows, waiting);
+  if (links != nullptr) links->end_call();
 }
 
 void World::add_each(rb::SharedStore& store, Id first, Id last) const {
@@ -66,6 +82,34 @@ std::vector<Id> World::look(rb::SharedStore& store, std::size_t first) const {
     if (std::find(drawn.failed.begin(), drawn.failed.end(), slot) == drawn.failed.end())
       ids[slot] = whole(values.data() + slot * words());
   return ids;
+}
+
+std::vector<std::uint64_t> World::rows_of_sequence(rb::SharedStore& store, std::uint64_t slot) const {
+  const rb::SharedSequenceView::Target nothing{};
+  const rb::SharedSequenceView view(store, *store.sequences_, store.priorities(), nothing);
+  std::vector<std::uint64_t> slots, rows;
+  view.follow(slot, [&](std::size_t at, std::uint64_t row, rb::LinkWord) { slots.push_back(at), rows.push_back(row); });
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (!store.is_still(rows[i], slots[i])) return {};
+  return rows;
+}
+
+void World::look_at_sequences(rb::SharedStore& store) const {
+  std::vector<Id> values(2 * words());
+  char is_first[2];
+  const rb::SequencePlaces to{{reinterpret_cast<char*>(values.data())}, {nullptr}, false, is_first, false};
+  rb::DrawnSequences drawn;
+  const rb::SharedSequenceView::Target target{&drawn, &to};
+  rb::SharedSequenceView view(store, *store.sequences_, store.priorities(), target);
+  rb::Waiting waiting;
+  for (std::uint64_t slot = 0; slot < setting.capacity; ++slot) {
+    drawn.ends.slots = {slot};
+    if (setting.prioritized) drawn.ends.leaves = {store.priorities().leaf_in(slot)};
+    view.read(drawn.ends, nullptr, waiting);
+    if (!drawn.ends.failed.empty()) continue;
+    const Id one = whole(values.data()), next = whole(values.data() + words());
+    if (next != one + 1) fail("a sequence of " + number(one) + " and " + number(next));
+  }
 }
 
 std::vector<Id> World::sample(rb::SharedStore& store, rb::Drawn& drawn) const {

@@ -27,6 +27,7 @@ class PrivateViewOf {
 
   void catch_up() { store_.bring_tree_up_to_date(); }
   PriorityTree& tree() { return store_.tree_; }
+  void draw(Random& random, std::size_t count, std::size_t* slots) { tree().draw(random, count, slots); }
   // Returns the sample's number, or 0 if the slots alone identify the rows for update().
   std::uint64_t remember([[maybe_unused]] const Drawn& drawn) {
     store_.sampled_at = store_.head();

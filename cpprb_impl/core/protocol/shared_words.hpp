@@ -28,6 +28,22 @@ struct SlotWord {
   bool operator==(const SlotWord&) const = default;
 };
 
+// Which row a row continues: how many rows before it the previous row of its stream is (0: it begins a run), the number
+// of its step in its run, from 1 on, and whether it is the first or the last step of its episode.
+struct LinkWord {
+  static constexpr std::uint64_t kMost = (std::uint64_t{1} << 31) - 1;  // of a distance, and of steps in a run
+
+  std::uint64_t bits = 0;
+
+  static LinkWord of(std::uint64_t back, std::uint64_t number, bool is_first, bool is_last) {
+    return {back << 33 | number << 2 | std::uint64_t{is_first} << 1 | std::uint64_t{is_last}};
+  }
+  std::uint64_t back() const { return bits >> 33; }
+  std::uint64_t number() const { return bits >> 2 & kMost; }
+  bool is_first() const { return (bits & 2) != 0; }
+  bool is_last() const { return (bits & 1) != 0; }
+};
+
 // Rows [first, first + count) that a registration's holder is writing; 0: none.
 struct ClaimWord {
   static constexpr std::uint64_t kMost = 256;  // rows

@@ -208,7 +208,7 @@ void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last
       gather<Copy>(columns_[f], slots + first, last - first, to[f] + first * fields_[f].bytes);
   if (is_wide()) read_wide<Copy>(slots, first, last, count, to);
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    if (!streams_[f].empty() && to[f] != nullptr)
+    if (!streams_[f].empty())
       read_framed(f, slots, first, last, to);
     else if (pools_[f])
       read_shared(f, slots, first, last, to);
@@ -239,16 +239,19 @@ void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t la
   }
 }
 
-// Reads obs and next_obs together: they share all but two of their frames.
+// Reads obs and next_obs together, if both are wanted: they share all but two of their frames.
 void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last,
                        char* const* to) const {
   const std::size_t next = followers_[f], bytes = fields_[f].bytes;
-  const bool has_next = next != FieldStorage::kNone;
+  const bool has_next = next != FieldStorage::kNone && to[next] != nullptr;
+  if (to[f] == nullptr && !has_next) return;
+  const std::size_t one = to[f] != nullptr ? f : next;
+  const bool both = has_next && one == f;
   FrameStream::Scratch scratch = streams_[f].front().scratch();
   for (std::size_t i = first; i < last; ++i)
-    streams_[f][slots[i] % environments_].read(number_at(f, slots[i]), to[f] + i * bytes,
-                                               has_next ? number_at(next, slots[i]) : 0,
-                                               has_next ? to[next] + i * bytes : nullptr, scratch);
+    streams_[f][slots[i] % environments_].read(number_at(one, slots[i]), to[one] + i * bytes,
+                                               both ? number_at(next, slots[i]) : 0,
+                                               both ? to[next] + i * bytes : nullptr, scratch);
 }
 
 }  // namespace rb

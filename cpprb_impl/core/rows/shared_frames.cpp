@@ -72,7 +72,10 @@ void Rows::read_shared(std::size_t f, const std::size_t* slots, std::size_t firs
                        char* const* to) const {
   const FramePool& pool = *pools_[f];
   const std::size_t next = followers_[f], bytes = fields_[f].bytes;
-  const bool has_next = next != FieldStorage::kNone;
+  const bool has_next = next != FieldStorage::kNone && to[next] != nullptr;
+  if (to[f] == nullptr && !has_next) return;
+  const std::size_t one = to[f] != nullptr ? f : next;
+  const bool both = has_next && one == f;
   FramePool::Scratch scratch = pool.scratch();
   const auto ref_at = [&](std::size_t field, std::size_t slot) {
     FramePool::Ref ref;
@@ -80,8 +83,8 @@ void Rows::read_shared(std::size_t f, const std::size_t* slots, std::size_t firs
     return ref;
   };
   for (std::size_t i = first; i < last; ++i)
-    pool.read(ref_at(f, slots[i]), to[f] + i * bytes, has_next ? ref_at(next, slots[i]) : 0,
-              has_next ? to[next] + i * bytes : nullptr, scratch);
+    pool.read(ref_at(one, slots[i]), to[one] + i * bytes, both ? ref_at(next, slots[i]) : 0,
+              both ? to[next] + i * bytes : nullptr, scratch);
 }
 
 Rows::NewFrames::NewFrames(Rows& rows, std::size_t registration, const char* const* data, std::size_t skip,

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "../private/private_view.hpp"
+#include "../shared/shared_sequences.hpp"
 #include "../shared/shared_view.hpp"
 #include "../store/sampler.hpp"
 
@@ -19,7 +20,7 @@ class PrioritizedSampler final : public Sampler {
       if (const Found found = wait_for_mass(); found != Found::rows) return found;
     PriorityTree& tree = view_.tree();
     drawn.leaves.resize(drawn.slots.size());
-    tree.draw(random, drawn.slots.size(), drawn.slots.data());
+    view_.draw(random, drawn.slots.size(), drawn.slots.data());
     for (std::size_t i = 0; i < drawn.slots.size(); ++i) drawn.leaves[i] = tree.leaves()[drawn.slots[i]];
     drawn.total = tree.total();
     drawn.smallest = tree.bounds().smallest;
@@ -86,6 +87,10 @@ std::unique_ptr<Sampler> sampler_of(SharedStore& store) {
 }
 
 }  // namespace
+
+std::unique_ptr<Sampler> make_sequence_draws(const SharedSequenceView& view) {
+  return std::make_unique<PrioritizedSampler<SharedSequenceView>>(view);
+}
 
 template <class Store>
 std::unique_ptr<Sampler> make_prioritized_sampler(Store& store) {

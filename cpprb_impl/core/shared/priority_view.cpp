@@ -46,28 +46,42 @@ std::uint64_t PriorityView::journal_entries(std::uint64_t capacity) {
   return std::bit_ceil(std::clamp<std::uint64_t>(capacity, 1 << 8, 1 << 16));
 }
 
-PriorityView::PriorityView(SharedStore& store)
+PriorityView::PriorityView(SharedStore& store, std::optional<SequenceOptions> sequences, bool by_priority)
     : store_(store),
       header_(*store.header_),
+      sequences_(sequences),
+      by_priority_(by_priority),
       journal_(reinterpret_cast<Atomic*>(store.memory_.data() + store.header_->journal_at)),
       entries_(journal_entries(store.capacity())),
       memory_(Memory::make_private(PriorityTree::bytes(store.capacity()))),
       tree_(memory_.data(), store.capacity()) {}
 
 PriorityView::~PriorityView() {
-  if (registration_.ticket() == 0 || process_ != getpid()) return;  // a forked child may have a copy of it
-  header_.learners[place_].compare_exchange_strong(registration_.bits, 0);
+  if (!has_caught_up_ || process_ != getpid()) return;  // a forked child may have a copy of it
+  if (by_priority_) header_.learners[place_].compare_exchange_strong(registration_.bits, 0);
   end_yielding();
+}
+
+Span PriorityView::ending_in(std::uint64_t slot) const {
+  const LinkWord link = store_.link_in(slot);
+  return sequences_->ending_at(link.number(), link.is_last());
 }
 
 float PriorityView::leaf_in(std::uint64_t slot) const {
   const auto row = store_.row_in(slot);
+  if (sequences_ && !(row && is_end(slot))) return 0;
+  if (!by_priority_) return 1;
   const PriorityWord found{store_.priority(slot).load()};  // sequentially consistent: see join()
   return row && found.is_of(*row) ? found.leaf() : 0.0f;
 }
 
 void PriorityView::refresh_leaf(std::size_t slot) {
   tree_.leaves()[slot] = leaf_in(slot);
+  tree_.refresh(slot, 1);
+}
+
+void PriorityView::lose(std::size_t slot) {
+  tree_.leaves()[slot] = 0;
   tree_.refresh(slot, 1);
 }
 
@@ -111,7 +125,6 @@ void PriorityView::join() {
   const std::uint64_t end = header_.journal_head.load();
   journal_seen_ = end - std::min(end, entries_ / 2);
   registration_ = LearnerWord::of(ticket, journal_seen_);
-  process_ = getpid();
   for (LearnerWord found;;) {
     std::uint32_t most = 0;
     for (std::size_t place = 0; place < kLearners; ++place) {
@@ -181,9 +194,11 @@ void PriorityView::end_yielding() {
 
 void PriorityView::catch_up() {
   RB_FAILPOINT(T0);
-  const bool has_sampled = registration_.ticket() != 0;  // otherwise it is not late
-  const std::uint64_t seen_before = seen_;               // an evicted learner starts again
-  if (!is_registered()) join();
+  const bool has_sampled = has_caught_up_;  // otherwise it is not late
+  const std::uint64_t seen_before = seen_;  // an evicted learner starts again
+  if (!has_caught_up_) process_ = getpid();
+  has_caught_up_ = true;
+  if (by_priority_ && !is_registered()) join();
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
     tree_.clear();
     open_.clear();
@@ -210,7 +225,7 @@ void PriorityView::catch_up() {
   if (head != seen_) refresh_rows(seen_, head - seen_);
   seen_ = head;
   RB_FAILPOINT(T5);
-  read_journal();
+  if (by_priority_) read_journal();
 }
 
 void PriorityView::read_journal() {
@@ -297,7 +312,7 @@ bool PriorityView::set_those(const Index* index, std::size_t count, const float*
   for (std::size_t i = 0; i < count; ++i) {
     const auto slot = static_cast<std::size_t>(index[i]);
     const auto row = store_.row_in(slot);
-    if (!row || !is_meant(i, *row)) continue;
+    if (!row || !is_meant(i, *row) || !is_end(slot)) continue;
     if (others)
       changes_.push_back({slot, *row, leaves[i]});
     else if (change(slot, *row, leaves[i]))

@@ -1,5 +1,6 @@
 // A learner's view of a shared store's priorities: a tree in its own memory, updated with what explorers and other
-// learners write. Implements steps T0 to T5 and U1 to U3 of docs/protocol.md.
+// learners write. If the priorities are those of sequences, the leaves of rows with which no sequence ends are 0; if
+// sequences are drawn uniformly, the other leaves are 1. Implements steps T0 to T5 and U1 to U3 of docs/protocol.md.
 // Every memory order stronger than relaxed has a line in tests/weak_memory/orders, which `make orders` checks.
 #pragma once
 
@@ -8,12 +9,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "../base/memory.hpp"
 #include "../priorities/priority_tree.hpp"
 #include "../priorities/recent_samples.hpp"
 #include "../protocol/segment_header.hpp"
+#include "../steps/sequence_options.hpp"
 #include "../store/sampler.hpp"
 
 namespace rb {
@@ -28,12 +31,14 @@ class PriorityView {
   static std::uint64_t journal_entries(std::uint64_t capacity);
   static std::uint64_t journal_bytes(std::uint64_t capacity) { return journal_entries(capacity) * sizeof(Atomic); }
 
-  explicit PriorityView(SharedStore& store);
+  // Of `sequences`, if given. Draws are uniform unless `by_priority`.
+  PriorityView(SharedStore& store, std::optional<SequenceOptions> sequences, bool by_priority);
   PriorityView(const PriorityView&) = delete;
   ~PriorityView();
   // The child's copy is a separate learner.
   void forked() {
     registration_ = {};
+    has_caught_up_ = false;
     yielding_samples_ = 0;
   }
 
@@ -42,6 +47,10 @@ class PriorityView {
   // Sets the leaf of the slot to its current priority.
   void refresh_leaf(std::size_t slot);
   PriorityTree& tree() { return tree_; }
+  bool by_priority() const { return by_priority_; }
+  // The sequence that ends with the row in `slot`, whether or not its steps are still stored.
+  Span ending_in(std::uint64_t slot) const;
+  std::size_t bytes() const { return memory_.bytes(); }
 
   // Remembers a sample, so that an update can find its rows again. Returns the sample's number.
   std::uint64_t remember(const Drawn& drawn);
@@ -57,6 +66,8 @@ class PriorityView {
   void set(const std::vector<std::size_t>& slots, const float* leaves);
   // Returns the current leaf of the slot, or 0 if the slot has no row.
   float leaf_in(std::uint64_t slot) const;
+  // Empties the slot until its row is looked at again: the sequence that ended there is no longer stored.
+  void lose(std::size_t slot);
 
  private:
   struct Open {
@@ -108,12 +119,17 @@ class PriorityView {
   const std::uint64_t* rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample);
   Atomic& entry(std::uint64_t number) const { return journal_[number & (entries_ - 1)]; }
 
+  bool is_end(std::uint64_t slot) const { return !sequences_ || ending_in(slot).rows != 0; }
+
   SharedStore& store_;
   SegmentHeader& header_;
+  const std::optional<SequenceOptions> sequences_;
+  const bool by_priority_;
   Atomic* journal_;
   std::uint64_t entries_;
   Memory memory_;
   PriorityTree tree_;
+  bool has_caught_up_ = false;
   LearnerWord registration_;  // the word in our place
   std::size_t place_ = 0;
   pid_t process_ = 0;  // the process that owns the place

@@ -10,6 +10,7 @@
 #include "../protocol/process_word.hpp"
 #include "lock_discipline.hpp"
 #include "shared_store.hpp"
+#include "stream_links.hpp"
 
 namespace rb {
 namespace {
@@ -51,6 +52,7 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
       const std::uint64_t before = at == unused ? unused : 0;
       const std::uint64_t first = claim(guard.registration(), count, before, waiting);
       if (at == unused) first_slot = (first - before) % capacity();
+      if (rows.links != nullptr) rows.links->skip(first - before, rows.steps, before);
       end = first + count;
       copy(count, waiting, [&] { place(rows, at, count, first, guard.registration(), left); });
       for (const std::size_t each : left) {
@@ -188,6 +190,11 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
       const float leaf = rows.leaves != nullptr ? rows.leaves[at + i] : rows.leaf;
       priority(slot + i).store(PriorityWord::of(first + i, leaf).bits, release);
     }
+  if (rows.links != nullptr) {
+    const std::uint64_t cleared = header_->cleared.load(relaxed);
+    for (std::size_t i = 0; i < count; ++i)
+      link(slot + i).store(rows.links->link(first + i, rows.steps[at + i], cleared).bits, release);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     RB_FAILPOINT(E6);
     const std::uint64_t written = SlotWord::written(first + i).bits;
@@ -217,6 +224,7 @@ void SharedStore::place(const NewRows& rows, std::size_t at, std::size_t count, 
       ++i, ++slot;
     if (i > begin) write(rows, at + begin, i - begin, first + begin);
     if (marked == Marked::yes) continue;  // end of the ring, or of our rows
+    if (rows.links != nullptr) rows.links->set_apart(rows.steps[at + i]);
     if (marked == Marked::held) left.push_back(at + i);
     ++i;
   }

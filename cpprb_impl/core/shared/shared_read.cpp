@@ -12,7 +12,6 @@ namespace rb {
 namespace {
 
 constexpr auto acquire = std::memory_order_acquire;
-constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 
 }  // namespace
 
@@ -33,6 +32,9 @@ std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
   return row && framed_ && expiry_.is_expired(*row) ? std::nullopt : row;
 }
 
+// Part of L2: after the link of a later row, L1 of the row before sees that row's predecessor, and L3 its mark.
+LinkWord SharedStore::link_in(std::uint64_t slot) const { return {link(slot).load(acquire)}; }
+
 // Reads the rows in drawn.slots[first] .. [last - 1] into the same places of `to`. Places whose rows could not be read
 // are added to drawn.failed.
 void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const {
@@ -41,13 +43,7 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
     RB_FAILPOINT(L1);
     drawn.rows[i] = committed_in(drawn.slots[i]).value_or(kNoRow);
   }
-  RB_FAILPOINT(L2);
-  rows_->read(drawn.slots.data(), first, last, drawn.slots.size(), to);
-  if (framed_)
-    for (std::size_t i = first; i < last; ++i) {
-      RB_FAILPOINT(L4);
-      if (drawn.rows[i] != kNoRow && expiry_.is_expired(drawn.rows[i])) drawn.rows[i] = kNoRow;
-    }
+  copy_found(drawn, first, last, to);
   const bool by_priority = !drawn.leaves.empty();
   for (std::size_t i = first; i < last; ++i) {
     const std::uint64_t row = drawn.rows[i];
@@ -55,9 +51,25 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
     if (by_priority)  // refresh_leaf() returned 0: the row has lost its mass since it was drawn
       good = good && drawn.leaves[i] > 0 &&
              PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
-    RB_FAILPOINT(L3);
-    if (!good || SlotWord{word(drawn.slots[i]).load(acquire)} != SlotWord::written(row)) drawn.failed.push_back(i);
+    if (!good || !is_still(row, drawn.slots[i])) drawn.failed.push_back(i);
   }
+}
+
+// L2 and L4, for rows whose numbers are known from L1. A row that has expired meanwhile becomes kNoRow.
+void SharedStore::copy_found(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const {
+  RB_FAILPOINT(L2);
+  rows_->read(drawn.slots.data(), first, last, drawn.slots.size(), to);
+  if (!framed_) return;
+  for (std::size_t i = first; i < last; ++i) {
+    RB_FAILPOINT(L4);
+    if (drawn.rows[i] != kNoRow && expiry_.is_expired(drawn.rows[i])) drawn.rows[i] = kNoRow;
+  }
+}
+
+// L3.
+bool SharedStore::is_still(std::uint64_t row, std::uint64_t slot) const {
+  RB_FAILPOINT(L3);
+  return SlotWord{word(slot).load(acquire)} == SlotWord::written(row);
 }
 
 void SharedStore::read_drawn(Drawn& drawn, char* const* to, Waiting& waiting) {
@@ -83,7 +95,7 @@ Found SharedView::none_found() {
 }
 
 PriorityView& SharedStore::priorities() {
-  if (!priorities_) priorities_ = std::make_unique<PriorityView>(*this);
+  if (!priorities_) priorities_ = std::make_unique<PriorityView>(*this, sequences_, prioritized());
   return *priorities_;
 }
 

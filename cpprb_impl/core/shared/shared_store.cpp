@@ -86,7 +86,8 @@ void raise(Atomic& word, std::uint64_t to) {
 
 }  // namespace
 
-SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store(std::move(rows)) {
+SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape)
+    : Store(std::move(rows)), sequences_(shape.sequences), link_at_(shape.prioritized ? 2 : 1) {
   const Plan p = plan(shape, *rows_);
   memory_ = Memory::make_shared(p.frames_at, p.bytes);
   if (shape.prefault) memory_.prefault(p.frames_at);
@@ -117,7 +118,10 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
 }
 
 SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const std::string& name)
-    : Store(std::move(rows)), memory_(Memory::attach(name)) {
+    : Store(std::move(rows)),
+      memory_(Memory::attach(name)),
+      sequences_(shape.sequences),
+      link_at_(shape.prioritized ? 2 : 1) {
   const Plan p = plan_of_segment(shape, *rows_, memory_, name);
   header_ = reinterpret_cast<SegmentHeader*>(memory_.data());
   if (shape.prefault) memory_.prefault(p.frames_at);

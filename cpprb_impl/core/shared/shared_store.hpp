@@ -11,6 +11,7 @@
 
 #include "../base/memory.hpp"
 #include "../protocol/segment_header.hpp"
+#include "../steps/sequence_options.hpp"
 #include "../store/sampler.hpp"
 #include "../store/store.hpp"
 
@@ -23,15 +24,18 @@ class SharedStore final : public Store {
  public:
   using View = SharedView;
 
-  // Number of bytes at the start of each row for its slot's word and priority.
-  static std::size_t front(bool prioritized) { return prioritized ? 16 : 8; }
+  // Number of bytes at the start of each row for its slot's word, its priority and its link.
+  static std::size_t front(bool prioritized, bool linked) {
+    return sizeof(Atomic) * (std::size_t{1} + (prioritized ? 1 : 0) + (linked ? 1 : 0));
+  }
 
   struct Shape {
     std::uint64_t capacity;  // rows, at least 1
     bool prioritized;
     Discipline discipline;
     bool prefault = false;
-    std::string description{};  // for processes that attach by name (description.hpp)
+    std::string description{};                   // for processes that attach by name (description.hpp)
+    std::optional<SequenceOptions> sequences{};  // if rows are linked, and priorities are those of sequences
   };
 
   // Creates an empty store in a new segment. Throws std::bad_alloc, std::system_error.
@@ -75,11 +79,14 @@ class SharedStore final : public Store {
  private:
   friend class ExplorerGuard;
   friend class PriorityView;
+  friend class SharedSequenceSampler;
+  friend class SharedSequenceView;
   friend class SharedView;
 
   void view_memory(Files files);
   Atomic& word(std::uint64_t slot) const { return *reinterpret_cast<Atomic*>(first_row_ + slot * header_->stride); }
   Atomic& priority(std::uint64_t slot) const { return *(&word(slot) + 1); }
+  Atomic& link(std::uint64_t slot) const { return *(&word(slot) + link_at_); }
 
   // Explorers.
   enum class Marked { yes, held, overtaken };
@@ -105,7 +112,10 @@ class SharedStore final : public Store {
   // Learners.
   std::optional<std::uint64_t> committed_in(std::uint64_t slot) const;
   std::optional<std::uint64_t> row_in(std::uint64_t slot) const;
+  LinkWord link_in(std::uint64_t slot) const;
   void read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const;
+  void copy_found(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const;
+  bool is_still(std::uint64_t row, std::uint64_t slot) const;
   void read_drawn(Drawn& drawn, char* const* to, Waiting& waiting);
   std::uint64_t rows_possible() const;
   std::uint64_t holes_before(std::uint64_t rows, std::uint64_t cleared);
@@ -120,6 +130,9 @@ class SharedStore final : public Store {
   char* first_row_ = nullptr;
   RowExpiry expiry_;
   bool framed_ = false;  // rows have frames that are stored once
+  const std::optional<SequenceOptions> sequences_;
+  const std::size_t link_at_;  // words from a slot's word to its link
+  static constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
   static constexpr std::size_t kNoRegistration = kRegistrations;
   std::atomic<std::size_t> registration_ =
       kNoRegistration;                              // the registration that this process's next add tries first

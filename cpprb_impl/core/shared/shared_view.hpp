@@ -46,18 +46,29 @@ class SharedView {
 
   void catch_up() { priorities().catch_up(); }
   PriorityTree& tree() { return priorities().tree(); }
+  void draw(Random& random, std::size_t count, std::size_t* slots) { tree().draw(random, count, slots); }
   void refresh_leaf(std::size_t slot) { priorities().refresh_leaf(slot); }
   std::uint64_t remember(const Drawn& drawn) { return priorities().remember(drawn); }
 
- private:
-  PriorityView& priorities() { return store_.priorities(); }
+ protected:
   [[noreturn]] static void give_up();
+  // As read_failed_again(); read(i) reads the row drawn for place i.
+  template <class Draw, class Read>
+  static bool draw_failed_again(Drawn& drawn, Draw&& draw, Read&& read);
 
   SharedStore& store_;
+
+ private:
+  PriorityView& priorities() { return store_.priorities(); }
 };
 
 template <class Draw>
 bool SharedView::read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) {
+  return draw_failed_again(drawn, draw, [&](std::size_t i) { store_.read_tile(drawn, i, i + 1, to); });
+}
+
+template <class Draw, class Read>
+bool SharedView::draw_failed_again(Drawn& drawn, Draw&& draw, Read&& read) {
   unsigned failures = 0, nothing = 0;  // consecutive failures and empty draws
   while (!drawn.failed.empty()) {
     const std::size_t i = drawn.failed.back();
@@ -67,7 +78,7 @@ bool SharedView::read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) {
       continue;
     }
     drawn.failed.pop_back();
-    store_.read_tile(drawn, i, i + 1, to);
+    read(i);
     failures = drawn.failed.empty() || drawn.failed.back() != i ? 0 : failures + 1;
     if (failures == kTries) give_up();
     if (failures % kTriesAtOnce == kTriesAtOnce - 1) sched_yield();

@@ -14,6 +14,9 @@
 
 namespace rb {
 
+class StreamLinks;
+struct StreamStep;
+
 // The arguments of one call of add().
 struct NewRows {
   const char* const* data;  // by field: the contiguous values of `count` rows
@@ -21,6 +24,9 @@ struct NewRows {
   const float* leaves;  // one per row; null: all have `leaf`
   float leaf;
   double largest;  // largest raw priority; 0 if the rows were added without priorities
+  // In a shared store of sequences: the process's streams, and one step per row.
+  StreamLinks* links = nullptr;
+  StreamStep* steps = nullptr;
 };
 
 inline constexpr std::size_t kAllGood = ~std::size_t{0}, kAllLate = kAllGood - 1;

@@ -1,4 +1,4 @@
-#include "sequence_sampler.hpp"
+#include "private_sequences.hpp"
 
 #include <algorithm>
 
@@ -10,22 +10,22 @@ constexpr unsigned kTries = 1000;
 
 }  // namespace
 
-Span SequenceSampler::ending_in(std::uint64_t slot) const {
+Span SequenceQueue::ending_in(std::uint64_t slot) const {
   return options_.ending_at(links_.number(slot), (links_.link(slot) & Links::kLast) != 0);
 }
 
-std::uint64_t SequenceSampler::first_of(std::uint64_t row, Span span) const {
+std::uint64_t SequenceQueue::first_of(std::uint64_t row, Span span) const {
   if (span.rows == 0 || row < store_.tail()) return Links::kNone;
   const std::uint64_t first = links_.before(row, span.rows - 1, store_.tail());
   const auto begins = [&] { return (links_.link(first % store_.capacity()) & Links::kFirst) != 0; };
   return first != Links::kNone && options_.at_end == AtEnd::whole && !begins() ? Links::kNone : first;
 }
 
-std::uint64_t SequenceSampler::nth(std::uint64_t n) const {
+std::uint64_t SequenceQueue::nth(std::uint64_t n) const {
   return store_.head() - static_cast<std::uint32_t>(static_cast<std::uint32_t>(store_.head()) - entry(n));
 }
 
-bool SequenceSampler::insert(std::uint64_t row) {
+bool SequenceQueue::insert(std::uint64_t row) {
   const std::uint64_t first = first_of(row, ending_at(row));
   if (first == Links::kNone) return false;
   std::uint64_t& longest = row < era_ ? longest_before_ : longest_since_;
@@ -42,18 +42,18 @@ bool SequenceSampler::insert(std::uint64_t row) {
   return true;
 }
 
-void SequenceSampler::lose(std::uint64_t row) {
-  if (draws_by_priority_ && row >= store_.tail()) lost_.push_back(row % store_.capacity());
+void SequenceQueue::lose(std::uint64_t row) {
+  if (by_priority_ && row >= store_.tail()) lost_.push_back(row % store_.capacity());
 }
 
-void SequenceSampler::clear_lost_leaves() {
+void SequenceQueue::clear_lost_leaves() {
   if (lost_.empty()) return;
   const std::vector<float> zeros(lost_.size());
   store_.set_leaves(lost_, zeros.data());
   lost_.clear();
 }
 
-void SequenceSampler::catch_up() {
+void SequenceQueue::catch_up() {
   if (store_.tail() >= era_) begin_era();
   // Every queued row was overwritten: so long ago, perhaps, that the low half of its number is that of another row.
   if (store_.head() - seen_ >= store_.capacity()) queued_ = 0;
@@ -67,26 +67,26 @@ void SequenceSampler::catch_up() {
   clear_lost_leaves();
 }
 
-void SequenceSampler::begin_era() {
+void SequenceQueue::begin_era() {
   longest_before_ = longest_since_;
   longest_since_ = 0;
   era_ = store_.head();
 }
 
-void SequenceSampler::ended(std::uint64_t row, float leaf) {
+void SequenceQueue::ended(std::uint64_t row, float leaf) {
   if (row >= seen_) return;
   const Span before = options_.ending_at(links_.number(row % store_.capacity()), false);
-  if (before.rows != 0 || !insert(row) || !draws_by_priority_) return;
+  if (before.rows != 0 || !insert(row) || !by_priority_) return;
   std::vector<std::size_t> slot{row % store_.capacity()};
   store_.set_leaves(slot, &leaf);
 }
 
-void SequenceSampler::changed_from(std::uint64_t row) {
+void SequenceQueue::changed_from(std::uint64_t row) {
   while (queued_ > 0 && nth(queued_ - 1) >= row) --queued_;
   seen_ = std::min(seen_, row);
 }
 
-std::uint64_t SequenceSampler::count() {
+std::uint64_t SequenceQueue::count() {
   catch_up();
   if (is_exact()) return queued_;
   const std::uint64_t longest = std::max(longest_before_, longest_since_);
@@ -103,7 +103,7 @@ std::uint64_t SequenceSampler::count() {
   return queued_ -= old - kept;
 }
 
-std::uint64_t SequenceSampler::draw_end(Random& random) {
+std::uint64_t SequenceQueue::draw_end(Random& random) {
   for (unsigned tries = 1; queued_ > 0; ++tries) {
     const std::uint64_t row = nth(random.below(queued_));
     if (is_exact() || is_stored(row)) return row;
@@ -112,7 +112,7 @@ std::uint64_t SequenceSampler::draw_end(Random& random) {
   return Links::kNone;
 }
 
-std::size_t SequenceSampler::write_slots(std::size_t last, std::size_t rows, std::size_t step, std::size_t* to) const {
+std::size_t SequenceQueue::write_slots(std::size_t last, std::size_t rows, std::size_t step, std::size_t* to) const {
   const std::uint64_t capacity = store_.capacity(), stride = links_.stride();
   std::uint64_t slot = last;
   for (std::size_t t = rows; t-- > 0;) {
@@ -123,7 +123,7 @@ std::size_t SequenceSampler::write_slots(std::size_t last, std::size_t rows, std
   return slot;
 }
 
-bool SequenceSampler::draw(Random& random, DrawnSequences& drawn) {
+bool SequenceQueue::draw(Random& random, DrawnSequences& drawn) {
   catch_up();
   for (std::size_t& slot : drawn.ends.slots) {
     const std::uint64_t row = draw_end(random);
@@ -133,23 +133,44 @@ bool SequenceSampler::draw(Random& random, DrawnSequences& drawn) {
   return queued_ > 0;
 }
 
-void SequenceSampler::find_steps(DrawnSequences& drawn, bool time_major) const {
+void SequenceQueue::find_steps(DrawnSequences& drawn, const SequencePlaces& to) const {
   const std::size_t sequences = drawn.ends.slots.size(), length = options_.length();
-  const std::size_t step = time_major ? sequences : 1, sequence = time_major ? 1 : length;
+  const std::size_t step = to.step(sequences), sequence = to.sequence(length);
   drawn.spans.resize(sequences);
   drawn.steps.slots.resize(sequences * length);
   drawn.first.slots.resize(sequences);
+  std::fill_n(to.is_first, sequences * length, 0);
   for (std::size_t b = 0; b < sequences; ++b) {
     const std::size_t last = drawn.ends.slots[b];
     const Span span = drawn.spans[b] = ending_in(last);
-    std::size_t* const to = drawn.steps.slots.data() + b * sequence;
-    const std::size_t first = drawn.first.slots[b] = write_slots(last, span.rows, step, to + span.before * step);
-    for (std::size_t t = 0; t < span.before; ++t) to[t * step] = first;
-    for (std::size_t t = span.before + span.rows; t < length; ++t) to[t * step] = first;
+    std::size_t* const slots = drawn.steps.slots.data() + b * sequence;
+    const std::size_t first = drawn.first.slots[b] = write_slots(last, span.rows, step, slots + span.before * step);
+    for (std::size_t t = 0; t < span.before; ++t) slots[t * step] = first;
+    for (std::size_t t = span.before + span.rows; t < length; ++t) slots[t * step] = first;
+    // Only a sequence that may cross the end of an episode has another first step than its own.
+    const std::size_t end = span.before + (options_.at_end == AtEnd::cross ? span.rows : 1);
+    for (std::size_t t = span.before; t < end; ++t)
+      to.is_first[b * sequence + t * step] = static_cast<char>((links_.link(slots[t * step]) & Links::kFirst) != 0);
   }
 }
 
-void SequenceSampler::find_episodes(DrawnSequences& drawn) const {
+Found SequenceQueue::sample(Random& random, DrawnSequences& drawn, const SequencePlaces& to, Waiting& waiting) {
+  if (by_priority_ == nullptr) {
+    if (!draw(random, drawn)) return Found::nothing;
+  } else {
+    if ((drawn.ends.candidates = count()) == 0) return Found::nothing;
+    if (const Found found = by_priority_->sample(random, drawn.ends, nullptr, waiting); found != Found::rows)
+      return found;
+  }
+  find_steps(drawn, to);
+  PrivateStore::View view(store_);
+  view.read(drawn.steps, to.steps.data(), waiting);
+  if (to.wants_first) view.read(drawn.first, to.first.data(), waiting);
+  return Found::rows;
+}
+
+bool SequenceQueue::draw_episodes(Random& random, DrawnSequences& drawn) {
+  if (!draw(random, drawn)) return false;
   drawn.spans.clear();
   drawn.steps.slots.clear();
   for (const std::size_t last : drawn.ends.slots) {
@@ -158,9 +179,10 @@ void SequenceSampler::find_episodes(DrawnSequences& drawn) const {
     drawn.steps.slots.resize(begin + rows);
     write_slots(last, rows, 1, drawn.steps.slots.data() + begin);
   }
+  return true;
 }
 
-std::uint64_t SequenceSampler::longest_run() const {
+std::uint64_t SequenceQueue::longest_run() {
   std::vector<std::uint64_t> steps;  // by row: the stored ones of its run up to this row
   for (std::uint64_t row = store_.tail(); row < store_.head(); ++row) {
     const std::uint64_t slot = row % store_.capacity(), back = links_.link(slot) & Links::kBack;

@@ -1,0 +1,90 @@
+// The streams of steps that one process adds to a shared store: which row the next row of each stream continues.
+//
+// This is known only to the process. A run of consecutive steps ends where a row may not directly follow the one
+// before: in a forked child, after a row that was stored later than its place (E4) or not at all, and after a call of
+// add() that failed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "../protocol/shared_words.hpp"
+
+namespace rb {
+
+// One row of a call of add().
+struct StreamStep {
+  std::uint32_t stream;
+  bool is_first, is_last;  // of its episode
+  bool alone = false;      // continues no row, and no row continues it
+};
+
+class StreamLinks {
+ public:
+  // A run has the steps of an episode or, if runs go `across` the ends of episodes, of a stream.
+  StreamLinks(std::uint64_t capacity, std::size_t streams, bool across)
+      : capacity_(capacity), across_(across), streams_(streams) {}
+
+  // Begins a call of add(): one step for each row, of which `stream(i)` is the stream and `is_last(i)` says whether it
+  // ends its episode. Returns the steps, which are valid until the next call.
+  template <class Stream, class IsLast>
+  StreamStep* begin_call(std::size_t rows, Stream stream, IsLast is_last) {
+    begins_.clear();
+    for (const Of& each : streams_) begins_.push_back(each.begins);
+    steps_.clear();
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::size_t of = stream(i);
+      const bool last = is_last(i);
+      steps_.push_back({static_cast<std::uint32_t>(of), begins_[of] != 0, last});
+      begins_[of] = last;
+    }
+    return steps_.data();
+  }
+  // For rows that are not steps of a stream.
+  StreamStep* set_all_apart(std::size_t rows) {
+    steps_.assign(rows, {0, false, false, true});
+    return steps_.data();
+  }
+  // The call has stored its rows.
+  void end_call() {
+    for (std::size_t i = 0; i < streams_.size(); ++i) streams_[i].begins = begins_[i] != 0;
+  }
+
+  // The link of a row that is about to be committed. Rows before `cleared` were removed.
+  LinkWord link(std::uint64_t row, const StreamStep& step, std::uint64_t cleared);
+  // The first `count` rows of the call have numbers from `row` on, but are not stored.
+  void skip(std::uint64_t row, const StreamStep* steps, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) link(row + i, steps[i], 0);
+  }
+  // The step is not stored in its turn: its stream's next row begins a run.
+  void set_apart(StreamStep& step) {
+    step.alone = true;
+    streams_[step.stream].last = kNone;
+  }
+  // The next row of each stream begins a run.
+  void cut() {
+    for (Of& each : streams_) each.last = kNone;
+  }
+  // The next row of each stream begins an episode.
+  void begin_episodes() { streams_.assign(streams_.size(), Of{}); }
+  // Whether a stream's newest row is not the last of its episode.
+  bool is_in_episode() const;
+
+  bool taken = false;  // by a call of add(), since other threads may run while storing waits
+
+ private:
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  struct Of {
+    std::uint64_t last = kNone, number = 0;  // the newest row, and its step in its run
+    bool begins = true;                      // whether the next row is the first of an episode
+  };
+
+  std::uint64_t capacity_;
+  bool across_;
+  std::vector<Of> streams_;
+  std::vector<char> begins_;  // of each stream, during a call
+  std::vector<StreamStep> steps_;
+};
+
+}  // namespace rb
