@@ -106,7 +106,8 @@ class Arena:
         self.rows_a_call = rng.choice([1, 3, 20])
         # What one process can hold: its chunk, and another one that it is reclaiming.
         self.held = 2 * max(1, self.capacity // 64)
-        options = certified.options(self.width) | ({"alpha": 1.0, "eps": 0.0} if prioritized else {})
+        self.sequence = rng.choice([0, 2, 4]) if not first_lap else rng.choice([0, 2])  # steps
+        options = certified.options(self.width, self.sequence) | ({"alpha": 1.0, "eps": 0.0} if prioritized else {})
         kind = MPPrioritizedReplayBuffer if prioritized else MPReplayBuffer
         self.buffer = kind(self.capacity, certified.env_dict(self.width), lock=lock, **options)
         self.guests, self.next_guest = 2 * trials, 0
@@ -142,12 +143,14 @@ class Arena:
         """Some that were certainly committed."""
         return bool(self.board.done.any())
 
-    def look(self, due: list[Due], outcome: Outcome, held: int = 0) -> int:
+    def look(self, due: list[Due], outcome: Outcome, held: int = 0, cut: int | None = None) -> int:
         """Check all rows while no process adds any and stopped ones hold up to `held`; return how many there are."""
         with self.survivors.learners_at_rest():
             everything = self.buffer.get_all_transitions()
             drawn = None
-            if self.prioritized and len(everything["id"]):
+            if self.sequence:
+                certified.look_at_sequences(self.buffer, everything, outcome.findings, cut)
+            elif self.prioritized and len(everything["id"]):
                 drawn = self.buffer.sample(certified.DRAWS * len(everything["id"]), beta=1.0)
         certified.look_at_all(everything, self.board.begun, due, outcome.findings, drawn)
         outcome.due += sum(count for _, _, count in due)
@@ -161,19 +164,20 @@ class Arena:
         return size
 
     def sample(self, outcome: Outcome) -> None:
-        has_rows = self.has_rows()
+        has_rows = self.has_rows() and not self.sequence
         began = time.perf_counter()
         try:
-            batch = self.buffer.sample(BATCH, **({"beta": 1.0} if self.prioritized else {}))
+            options = {"beta": 1.0} if self.prioritized else {}
+            batch, ends = certified.sample(self.buffer, BATCH, outcome.findings, **options)
         except ValueError as error:
             if has_rows:
                 outcome.trouble.append(repr(error))
             return
         outcome.longest_sample_ms = max(outcome.longest_sample_ms, (time.perf_counter() - began) * 1e3)
         if self.prioritized:
-            self.buffer.update_priorities(batch["indexes"], certified.changed_priorities(batch["id"].ravel()))
-            outcome.findings.stale += certified.stale_priorities(batch)
-        certified.read(batch, self.board.begun, outcome.findings)
+            self.buffer.update_priorities(batch["indexes"], certified.changed_priorities(ends["id"].ravel()))
+            outcome.findings.stale += certified.stale_priorities(ends)
+        certified.read(certified.as_rows(batch), self.board.begun, outcome.findings)
 
     def burst(self, count: int) -> list[Due]:
         """The survivors add `count` rows."""
@@ -269,7 +273,7 @@ def _every_slot_comes_back(arena: Arena, outcome: Outcome) -> None:
     size = arena.look([], outcome)
     if size != arena.capacity:
         outcome.trouble.append(f"{arena.capacity - size} of {arena.capacity} slots did not come back")
-    arena.look(arena.burst(arena.capacity), outcome)
+    arena.look(arena.burst(arena.capacity), outcome, cut=2 * SURVIVORS)
     arena.sample(outcome)
     findings = arena.survivors.findings()
     if findings.faults():

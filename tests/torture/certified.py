@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,9 +36,10 @@ def env_dict(width: int) -> dict:
     }
 
 
-def options(width: int) -> dict:
-    """Of the buffer, for such rows."""
-    return {"next_of": "obs", "stack_compress": "obs"} if width == FRAMED else {}
+def options(width: int, sequence: int = 0) -> dict:
+    """Of the buffer, for such rows. With `sequence`, the number of steps of one, a writer's rows are a stream."""
+    chosen: dict = {"next_of": "obs", "stack_compress": "obs"} if width == FRAMED else {}
+    return chosen | ({"sequences": {"size": sequence, "ends": "cross", "done": []}} if sequence else {})
 
 
 def ids(writer: int, first: int, count: int) -> np.ndarray:
@@ -109,6 +110,57 @@ def stale_priorities(batch: Batch) -> int:
     return int((np.minimum(off, 1 - off) > 2e-6).sum())
 
 
+def draws_sequences(buffer: Any) -> bool:
+    return "sequences" in buffer._layout.options
+
+
+def broken(batch: Batch) -> int:
+    """How many sequences are not consecutive rows of one writer, or differ from them in where the stream begins."""
+    row_ids = batch["id"][..., 0]
+    wrong = row_ids != row_ids[:, :1] + np.arange(row_ids.shape[1], dtype=np.uint64)
+    wrong |= batch["is_first"] != (sequences_of(row_ids) == 1)
+    return int(wrong.any(axis=1).sum())
+
+
+def sample(buffer: Any, count: int, findings: Findings, **options: Any) -> tuple[Batch, Batch]:
+    """Draw rows or, from a buffer of sequences, as many sequences; count those that are broken.
+
+    Returns what was drawn, and the rows that have the weights and indexes: those with which sequences end.
+    """
+    if not draws_sequences(buffer):
+        drawn = buffer.sample(count, **options)
+        return drawn, drawn
+    drawn = buffer.sample_sequences(count, **options)
+    findings.broken += broken(drawn)
+    return drawn, {name: column[:, -1] if name in env_dict(NARROW) else column for name, column in drawn.items()}
+
+
+def as_rows(batch: Batch) -> Batch:
+    """The rows of all sequences of a batch, if it is one of sequences."""
+    if "is_first" not in batch:
+        return batch
+    fields = ((name, batch[name]) for name in env_dict(NARROW))
+    return {name: column.reshape(-1, *column.shape[2:]) for name, column in fields}
+
+
+def look_at_sequences(buffer: Any, everything: Batch, findings: Findings, cut: int | None = None) -> None:
+    """Of a buffer of sequences at rest: those that can be drawn are some of those that its rows are.
+
+    If its streams were cut at most `cut` times since the oldest row, no others are missing.
+    """
+    size = buffer._layout.options["sequences"]["size"]
+    stored = np.sort(everything["id"].ravel())
+    whole = int((stored[size - 1 :] == stored[: len(stored) - size + 1] + np.uint64(size - 1)).sum())
+    count = buffer.get_valid_sequences()
+    findings.broken += max(0, count - whole)
+    if cut is not None:
+        findings.undrawn += max(0, whole - count - cut * size)
+    if count > 0:
+        drawn, ends = sample(buffer, DRAWS * count, findings)
+        if "weights" in drawn:  # stratified: see look_at_all()
+            findings.undrawn += max(0, count - len(np.unique(ends["id"])))
+
+
 @dataclass
 class Findings:
     """What a learner, or a look at all rows, has seen."""
@@ -121,8 +173,9 @@ class Findings:
     lost: int = 0
     undrawn: int = 0
     stale: int = 0
+    broken: int = 0  # sequences
 
-    FAULTS: ClassVar = ("torn", "unwritten", "invented", "duplicated", "lost", "undrawn", "stale")
+    FAULTS: ClassVar = ("torn", "unwritten", "invented", "duplicated", "lost", "undrawn", "stale", "broken")
 
     def __add__(self, other: Findings) -> Findings:
         return Findings(*(getattr(self, name) + getattr(other, name) for name in vars(self)))

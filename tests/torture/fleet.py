@@ -100,8 +100,13 @@ def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, fin
         if rest := board.rest[0]:
             board.resting[me] = rest
             if board.look[0] == rest and board.looked[me] != rest:
-                if prioritized and buffer.get_buffer_size() <= LOOKED_THROUGH:
-                    # Its own view, which has followed the explorers all along: no row may be missing in it.
+                # Its own view, which has followed the explorers all along: no row may be missing in it.
+                if buffer.get_buffer_size() > LOOKED_THROUGH:
+                    pass
+                elif certified.draws_sequences(buffer):
+                    certified.look_at_sequences(buffer, buffer.get_all_transitions(), found)
+                    publish()
+                elif prioritized:
                     everything = buffer.get_all_transitions()
                     rows = len(everything["id"])
                     drawn = buffer.sample(certified.DRAWS * rows, **options) if rows else None
@@ -112,17 +117,17 @@ def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, fin
             continue
         began = time.perf_counter_ns()
         try:
-            given = buffer.sample(batch, **options, out=given)
+            given, ends = certified.sample(buffer, batch, found, **options, out=given)
         except ValueError as error:
-            assert "empty" in str(error), error
+            assert "empty" in str(error) or "cannot sample a sequence" in str(error), error
             time.sleep(0.001)
             continue
         board.longest[me] = max(board.longest[me], time.perf_counter_ns() - began)
         if prioritized and board.samples[me] % 2 == 0:
-            buffer.update_priorities(given["indexes"], certified.changed_priorities(given["id"].ravel()))
-        certified.read(given, board.begun, found)
+            buffer.update_priorities(given["indexes"], certified.changed_priorities(ends["id"].ravel()))
+        certified.read(certified.as_rows(given), board.begun, found)
         if prioritized:
-            found.stale += certified.stale_priorities(given)
+            found.stale += certified.stale_priorities(ends)
         publish()
         board.samples[me] += 1
 

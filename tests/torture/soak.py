@@ -30,6 +30,7 @@ from .fleet import HangError, fleet
 
 LARGE = {NARROW: 1_000_000, WIDE: 2048, FRAMED: 20_000}
 TINY = 64
+SEQUENCE = 4  # steps
 BATCH = {NARROW: 4096, WIDE: 64, FRAMED: 512}
 BURST = 20_000  # rows at most, of all explorers
 
@@ -41,9 +42,10 @@ class Setting:
     width: int
     rows_a_call: int
     prioritized: bool
+    sequence: int = 0  # steps of the sequences that are drawn; 0: rows are
 
     def __str__(self) -> str:
-        kind = "prioritized" if self.prioritized else "uniform"
+        kind = ("prioritized" if self.prioritized else "uniform") + (" sequences" if self.sequence else "")
         rows = "framed" if self.width == FRAMED else f"{8 * self.width + 25:4} B"
         return f"{self.lock:8} ring {self.capacity:7} rows {rows} add {self.rows_a_call:3} {kind}"
 
@@ -67,6 +69,7 @@ def settings(locks: list[str]) -> Iterator[Setting]:
     for lock, width, rows_a_call, prioritized in product(locks, (NARROW, WIDE, FRAMED), (1, 100), (False, True)):
         for capacity in (TINY, LARGE[width]):
             yield Setting(lock, capacity, width, rows_a_call, prioritized)
+            yield Setting(lock, capacity, width, rows_a_call, prioritized, SEQUENCE)
 
 
 def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) -> Outcome:
@@ -74,7 +77,12 @@ def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) 
     kind = MPPrioritizedReplayBuffer if setting.prioritized else MPReplayBuffer
     if setting.prioritized:
         made_with |= {"alpha": 1.0, "eps": 0.0}  # a stored priority is the one that was given
-    buffer = kind(setting.capacity, certified.env_dict(setting.width), **certified.options(setting.width), **made_with)
+    buffer = kind(
+        setting.capacity,
+        certified.env_dict(setting.width),
+        **certified.options(setting.width, setting.sequence),
+        **made_with,
+    )
     outcome = Outcome(setting)
     at_rest = Findings()
     try:
@@ -84,7 +92,7 @@ def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) 
             learners,
             setting.width,
             setting.rows_a_call,
-            BATCH[setting.width],
+            BATCH[setting.width] // (setting.sequence or 1),
             setting.prioritized,
         ) as ships:
             board, stormed = ships.board, 0
@@ -103,7 +111,10 @@ def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) 
                     ships.wait_until_idle()
                     due = [(i, int(n) + 1, int(board.done[i] - n)) for i, n in enumerate(before)]
                     with ships.learners_at_rest():
-                        certified.look_at_all(buffer.get_all_transitions(), board.begun, due, at_rest)
+                        everything = buffer.get_all_transitions()
+                        certified.look_at_all(everything, board.begun, due, at_rest)
+                        if setting.sequence and setting.capacity <= BURST:
+                            certified.look_at_sequences(buffer, everything, at_rest)
                     outcome.due += sum(count for _, _, count in due)
                     outcome.bursts += 1
             except (HangError, RuntimeError) as error:
@@ -117,13 +128,13 @@ def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) 
     return outcome
 
 
-HEADINGS = f"{'setting':51} {'added':>10} {'read':>12} {'due':>9} {'faults':>7} {'slowest':>7} {'sample ms':>9}"
+HEADINGS = f"{'setting':61} {'added':>10} {'read':>12} {'due':>9} {'faults':>7} {'slowest':>7} {'sample ms':>9}"
 
 
 def line(outcome: Outcome) -> str:
     found = outcome.findings
     return (
-        f"{outcome.setting!s:51} {outcome.added:10} {found.rows:12} {outcome.due:9} "
+        f"{outcome.setting!s:61} {outcome.added:10} {found.rows:12} {outcome.due:9} "
         f"{sum(found.faults().values()):7} {outcome.slowest_share:7.2f} {outcome.longest_sample_ms:9.1f}"
         + (f" {found.faults()}" if found.faults() else "")
         + (f" {outcome.trouble}" if outcome.trouble else "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,12 @@ from .certified import (
     NARROW,
     WIDE,
     Findings,
+    as_rows,
+    broken,
     changed_priorities,
     ids,
     look_at_all,
+    look_at_sequences,
     priorities,
     read,
     rows,
@@ -89,6 +94,56 @@ def test_stored_rows_that_are_never_drawn_are_detected():
     assert found.faults() == {}
     look_at_all(everything, BEGUN, [], found, {name: column[1:] for name, column in drawn.items()})
     assert found.faults() == {"undrawn": 1}
+
+
+def sequences(starts: list[int], size: int = 3) -> dict[str, np.ndarray]:
+    """As a buffer of sequences gives them."""
+    flat = rows(np.concatenate([ids(3, first, size) for first in starts]), NARROW)
+    drawn = {name: column.reshape(len(starts), size, -1) for name, column in flat.items()}
+    return {**drawn, "is_first": np.arange(size) == 1 - np.array(starts)[:, None]}
+
+
+def test_sequences_of_consecutive_rows_pass_and_become_rows():
+    assert broken(sequences([1, 5, 90])) == 0
+    assert faults(as_rows(sequences([1, 5, 90]))) == {}
+
+
+@pytest.mark.parametrize("name", ["id", "is_first"])
+def test_a_step_of_another_place_breaks_a_sequence(name):
+    drawn = sequences([1, 5, 90])
+    drawn[name][1, 2] = drawn[name][0, 0]
+    assert broken(drawn) == 1
+
+
+class AtRest:
+    """A buffer that draws the sequences which begin at these rows."""
+
+    def __init__(self, starts: list[int]) -> None:
+        self.starts = starts
+        self._layout = SimpleNamespace(options={"sequences": {"size": 3}})
+
+    def get_valid_sequences(self) -> int:
+        return len(self.starts)
+
+    def sample_sequences(self, count: int) -> dict[str, np.ndarray]:
+        return {**sequences(self.starts), "weights": np.ones(len(self.starts))}
+
+
+@pytest.mark.parametrize(
+    ("starts", "expected"),
+    [
+        ([1, 2, 3, 8], {}),
+        ([1, 2, 3], {"undrawn": 1}),
+        ([1, 2, 3, 3], {"undrawn": 1}),
+        ([1, 2, 3, 8, 20], {"broken": 1}),
+    ],
+    ids=["all", "missing", "twice", "with a row that is gone"],
+)
+def test_sequences_at_rest_are_those_of_the_stored_rows(starts, expected):
+    stored = {"id": np.concatenate([ids(3, 1, 5), ids(3, 8, 3)])[:, None]}
+    found = Findings()
+    look_at_sequences(AtRest(starts), stored, found, cut=0)
+    assert found.faults() == expected
 
 
 def sample_by(leaves: np.ndarray) -> dict[str, np.ndarray]:
