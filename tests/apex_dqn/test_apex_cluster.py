@@ -38,7 +38,7 @@ def test_the_page_states_the_bytes_per_row(monkeypatch):
     page = (EXAMPLES.parent / "docs/clusters.md").read_text(encoding="utf-8")
     assert f"two stacks of four frames ({benchmark['ALE/Seaquest-v5']:,} bytes)" in page
     assert f"The example's CartPole rows have {example} bytes" in page
-    assert f"`make bench` stores {benchmark['CartPole-v1']} bytes of the same transition" in page
+    assert f"`make bench` stores the same transition in {benchmark['CartPole-v1']} bytes" in page
 
 
 def explorers(lan: Lan, hosts: range | list[int]) -> Counter[int]:
