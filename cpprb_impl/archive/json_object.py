@@ -42,7 +42,7 @@ class JsonObject:
         return values
 
     def integer(self, name: str, least: int = 0, most: int = 2**63 - 1) -> int:
-        """Return the integer under `name`, from `least` to `most`."""
+        """Return the integer under `name`, which must be from `least` to `most`."""
         value: int = self.value(name, int)
         if not least <= value <= most:
             raise ValueError(f"{self._name}: {name!r} must be from {least} to {most}")

@@ -1,7 +1,7 @@
 """Archives of arrays (.npz, a zip of .npy files) that can be read without trusting them.
 
-Nothing is pickled or compressed, so an archive cannot claim to hold more than its own size. One member is JSON: it
-describes the other members and contains a checksum over all of them.
+Nothing is pickled or compressed, so an archive cannot claim more data than the file itself contains. One member is
+JSON: it describes the other members and contains a checksum over all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PIECE = 1 << 24  # number of bytes that are decompressed at a time
 BLOCK = 1 << 16  # number of bytes of a stored member that are read at a time
 LOCAL_HEADER = 30  # bytes before a member's name
 MOST_HEADER = 1 << 14  # bytes
-MAGIC = b"\x93NUMPY\x01\x00"  # and format version 1.0
+MAGIC = b"\x93NUMPY\x01\x00"  # the signature and format version 1.0
 # A header as NumPy writes it. NumPy's own reader parses it as a Python expression, nested to any depth.
 HEADER = re.compile(
     rb"\{'descr': '([^']{1,32})', 'fortran_order': (False|True), 'shape': "
@@ -115,7 +115,7 @@ class StoredArray:
         return self.shape[0]
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
-        """Return the rows of a slice, or those with the numbers in an array of any shape."""
+        """Return the rows selected by a slice, or by an array of row numbers, which may have any shape."""
         if isinstance(rows, slice):
             first, end, _ = rows.indices(len(self))
             return self._between(first, max(first, end))
@@ -129,7 +129,7 @@ class StoredArray:
         return found
 
     def whole(self) -> np.ndarray:
-        """Return the array, which may have no dimensions."""
+        """Return the whole array, which may be zero-dimensional."""
         return self._bytes(0, math.prod(self.shape) * self.dtype.itemsize).view(self.dtype).reshape(self.shape)
 
     def view(self, dtype: np.dtype) -> StoredArray:
@@ -208,7 +208,7 @@ class ArrayReader:
             if math.prod(shape) * dtype.itemsize != info.file_size - size:
                 raise ValueError(f"shape {shape} of {dtype} does not fit the member's {info.file_size - size} bytes")
             if 0 in shape:
-                np.empty(0, dtype).reshape(shape)  # raises if other lengths are too large
+                np.empty(0, dtype).reshape(shape)  # raises if the other lengths are too large
             return StoredArray(self._file, Member(name, self._start_of(info), info.file_size, checksums), header)
 
     def read_compressed(self, member: str, most: int) -> bytes:
@@ -256,7 +256,7 @@ class ArrayReader:
                 yield block
 
     def _start_of(self, info: zipfile.ZipInfo) -> int:
-        """Return the file offset of a member's bytes, which follow a header, its name and an extra field."""
+        """Return the file offset of a member's bytes, which follow a header, the name and an extra field."""
         self._file.seek(info.header_offset)
         name, extra = struct.unpack("<HH", self._file.read(LOCAL_HEADER)[-4:])
         return info.header_offset + LOCAL_HEADER + int(name) + int(extra)
@@ -272,7 +272,7 @@ def _canonical(about: dict[str, Any]) -> bytes:
 
 @contextmanager
 def as_value_errors(what: str) -> Iterator[None]:
-    """Convert exceptions of zipfile, json, pickle and NumPy for a broken file to a ValueError that begins with `what`.
+    """Convert exceptions of zipfile, json, pickle and NumPy for a broken file to ValueErrors that begin with `what`.
 
     Exceptions caused by the machine rather than the file propagate.
     """

@@ -27,7 +27,7 @@ MOST_DIMENSIONS = 32
 
 
 def read_array(body: memoryview, most_steps: int) -> np.ndarray | dict | None:
-    """Return the single object, a dict or None, of a pickled array without dimensions.
+    """Return the single object, a dict or None, in a pickled zero-dimensional array.
 
     The dict's values are dicts, strings, numbers and `Array`. Raises ValueError if `body` is not such a pickle or has
     more than `most_steps` opcodes, and other exceptions if it is malformed.
@@ -47,7 +47,7 @@ def array_of(data: Any, dtype: np.dtype, shape: Any, fortran_order: Any) -> np.n
     """Return the array with the bytes `data`. Raises ValueError if they do not fit."""
     if dtype.hasobject or dtype.itemsize == 0:
         raise ValueError(f"the array's dtype must not be {dtype}")
-    # Check the number of dimensions first, since multiplying very many lengths takes very long.
+    # Check the number of dimensions first, since multiplying very many lengths takes a very long time.
     if not isinstance(shape, tuple) or len(shape) > MOST_DIMENSIONS:
         raise ValueError(f"an array's shape must be a tuple of at most {MOST_DIMENSIONS} lengths")
     if not all(type(length) is int and 0 <= length < 2**63 for length in shape):

@@ -51,7 +51,7 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: HeldSlots, kinds: Ki
 
 def _pieces(buffer: Ring, name: str, slots: HeldSlots, step: int) -> Iterator[np.ndarray]:
     view = buffer._view(name)
-    # `get` returns all columns of some rows, and the ring keeps the arrays of several calls.
+    # Smaller pieces for `get`, which returns all columns, and whose arrays the ring keeps for several calls.
     for each in slots.pieces(step if view is not None else max(1, step // 4)):
         yield buffer.get(each)[name] if view is None else view[each]
 

@@ -10,9 +10,10 @@ column_0, column_1, ...
 leaves
     For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
 links
-    For buffers with `sequences`: uint32 (rows, 2). How many transitions before each the previous one of its stream is
-    (0 if there is none), plus 2^31 for the first and 2^30 for the last step of an episode; and its step in its episode,
-    or in its stream if sequences may cross the ends of episodes, from 1 on.
+    For buffers with `sequences`: uint32 (rows, 2). The first number says how many transitions back the previous one of
+    the same stream is (0 if there is none), plus 2^31 if the step is the first of an episode, plus 2^30 if it is the
+    last. The second is the number of the step, counted from 1, in its episode or, if sequences may cross the ends of
+    episodes, in its stream.
 own_0, own_1, ...
     Additional state of the buffer's class, such as pending n-step transitions, the samples that `check_for_update`
     remembers, and the newest transition of each stream.
@@ -53,7 +54,7 @@ from cpprb_impl.ring.nstep import fitting_steps
 FORMAT, VERSION = "cpprb_impl transitions", 1
 LINK = np.dtype(np.uint32)
 WAITING = "waiting "  # prefix of the name of a column of pending steps
-# Further state whose size depends on the buffer: the name of its array -> its name in `position_of`
+# Further state whose size depends on the buffer: the array's name in the file -> its name in `position_of`
 MORE = {"remembered samples": "samples", "newest of each stream": "streams"}
 
 
@@ -66,7 +67,7 @@ class Contents:
     leaves: Numbers | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
     max_priority: float | None = None
     links: Numbers | None = None  # if this buffer has `sequences`
-    of_sequences: bool = False  # whether the leaves are those of sequences, 0 for a step with which none ended
+    of_sequences: bool = False  # whether the leaves are those of sequences: 0 where no sequence ended
     # The saved buffer's state, and its class's attributes; None if this buffer cannot adopt them.
     position: dict[str, Any] | None = None
     attributes: dict[str, Any] = field(default_factory=dict)

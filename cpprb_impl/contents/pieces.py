@@ -33,7 +33,7 @@ from cpprb_impl.contents.state import (
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.ring.base import BufferBase
 
-LEAST = 64  # rows of each environment in a piece: its first row repeats the frames before it
+LEAST = 64  # fewest rows per environment in a piece, whose first row stores the frames before it again
 NUMBER = np.dtype(np.int64)
 
 
@@ -45,7 +45,7 @@ class Framed(NamedTuple):
     has_next: bool  # whether next_* also consists of these frames
     frame: tuple[int, ...]  # shape
     dtype: np.dtype
-    frames: int  # number of all frames
+    frames: int  # total number of frames
 
 
 def native_kinds(buffer: Ring) -> Kinds:
@@ -220,7 +220,7 @@ class PickledRows:
         return filling
 
     def parts(self) -> dict[str, Any]:
-        """Return the attributes of which each copy has its own."""
+        """Return the attributes that a copy must not share with its original."""
         parts: dict[str, Any] = self._start[-1]
         return parts
 
@@ -303,6 +303,6 @@ class Filling:
     append = extend
 
     def finish(self) -> BufferBase:
-        """Return the buffer, after restoring its state besides the rows."""
+        """Return the buffer, after restoring the rest of its state."""
         set_position(self._buffer, self._position, self._pending)
         return self._buffer

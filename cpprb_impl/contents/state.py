@@ -27,8 +27,8 @@ Stored: TypeAlias = "np.ndarray | StoredArray"
 class Frames:
     """A column whose values share frames, as stored with `next_of` and `stack_compress`.
 
-    Value n consists of the frames first[n], first[n] + 1, ... along its axis `axis`, `stack` of them, or of the single
-    frame first[n] if `stack` is None. A slice is an array.
+    Value n consists of `stack` frames, first[n], first[n] + 1, ..., along its axis `axis`, or of the single frame
+    first[n] if `stack` is None. Slicing returns an array.
     """
 
     def __init__(self, frames: Stored, first: Stored, stack: int | None, axis: int = -1) -> None:
@@ -110,7 +110,7 @@ def held_slots(buffer: Ring) -> np.ndarray:
 
 
 def slots_between(buffer: Ring, first: int, end: int) -> np.ndarray:
-    """Return the slots of the transitions first, first + 1, ..., end - 1 of a private buffer, from the oldest."""
+    """Return the slots of a private buffer's transitions first, first + 1, ..., end - 1, counted from the oldest."""
     oldest = buffer.get_next_index() - buffer.get_stored_size()
     slots: np.ndarray = np.arange(oldest + first, oldest + end) % buffer.get_buffer_size()
     return slots
@@ -139,7 +139,7 @@ class HeldSlots:
 
 
 class Numbers(Protocol):
-    """Numbers of each row, such as its leaf, (priority + eps)^alpha; a slice is an array."""
+    """One or more numbers per row, such as its leaf, (priority + eps)^alpha. Slicing returns an array."""
 
     def __getitem__(self, rows: slice, /) -> np.ndarray: ...
 
@@ -149,12 +149,12 @@ BACK = np.uint32(2**30 - 1)
 
 
 def set_links(buffer: Ring, links: Numbers, first: int, end: int) -> None:
-    """Link the newest transitions of a buffer to each other, as links[first], ..., links[end - 1] say."""
+    """Link the newest transitions of a buffer to each other, as links[first], ..., links[end - 1] specify."""
     before = buffer.get_stored_size() - end
     for at in range(first, end, NUMBERS):
         some = np.array(links[at : min(at + NUMBERS, end)])
         outside = (some[:, 0] & BACK) > np.arange(at - first, at - first + len(some))
-        some[outside & (before + first > 0), 0] &= ~BACK  # what it continues is not what is stored before it
+        some[outside & (before + first > 0), 0] &= ~BACK  # their predecessors were not loaded
         buffer._set_links(before + at, some)
 
 
@@ -198,7 +198,7 @@ def restore(
     pending: Mapping[str, np.ndarray],
     links: Numbers | None = None,
 ) -> None:
-    """Fill an empty buffer with `rows` transitions, oldest first in `columns`, and the state `position`.
+    """Fill an empty buffer with the `rows` transitions in `columns`, oldest first, and set the state `position`.
 
     `pending` are the steps of incomplete n-step transitions.
 
@@ -208,7 +208,7 @@ def restore(
     if not buffer.segment:
         buffer._begin_at(first)
     elif rows == buffer.get_buffer_size():
-        # A shared ring begins at slot 0: fill the slots before `first` with the transitions that come there last.
+        # A shared ring begins at slot 0: fill the slots before `first` with the newest transitions, which belong there.
         add_columns(buffer, columns, rows - first, rows)
     add_columns(buffer, columns, 0, rows)
     if leaves is not None:
