@@ -31,9 +31,9 @@ class CopyableBuffer(BufferBase):
 
 
 def _finished(source: Filling | PickledRows, task: tuple[str, int, str | None]) -> BufferBase:
-    """Return a copy of a buffer, which is either already filled or created here from the original's rows."""
+    """Return a copy of a buffer; `source` is either the filled copy or the original's rows, which are copied here."""
     filling = source if isinstance(source, Filling) else source.copied(source.parts())
     buffer = filling.finish()
     if task != this_task():
-        buffer._reseed(None)  # not `reseed`, which a subclass may override: it has no attributes yet
+        buffer._reseed(None)  # not `reseed`: a subclass's may need attributes that are not set yet
     return buffer

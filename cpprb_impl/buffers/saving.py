@@ -24,10 +24,10 @@ class SavableBuffer(BufferBase):
     def save_transitions(self, file: File, *, safe: bool = True) -> None:
         """Write every transition with its priority, and the other state needed to resume training exactly.
 
-        While the file is being written, no other process may add to a shared buffer or update its priorities. A shared
-        buffer's file contains only this process's random state, pending n-step transitions and, with `autoreset`, a
-        record of the environments that are about to reset. Frames shared by several transitions are written with each
-        of them.
+        While the file is being written, no other process may add to a shared buffer or update its priorities. Each
+        process that uses a shared buffer has a random state, pending n-step transitions and, with `autoreset`, a record
+        of the environments that are about to reset: the file contains only those of this process. Frames shared by
+        several transitions are written with each of them.
 
         Parameters
         ----------
@@ -54,8 +54,8 @@ class SavableBuffer(BufferBase):
     def load_transitions(self, file: File) -> None:
         """Append the transitions of a file, oldest first, with their priorities.
 
-        If this buffer is empty and has the same size, `alpha` and `eps` as the saved one, it takes over its exact
-        state: slots, priorities, episode, random state and, except for shared buffers, the samples that
+        If this buffer is empty and has the same size, `alpha` and `eps` as the saved one, it adopts the saved buffer's
+        exact state: slots, priorities, episode, random state and, except for shared buffers, the samples that
         `check_for_update` remembers. Otherwise the transitions are appended to those present; if there are too many,
         only the newest are loaded. Priorities are converted to this buffer's `alpha` and `eps`. No other process may
         use a shared buffer meanwhile. If a process died while writing to the saved buffer, later transitions move up to
@@ -70,8 +70,8 @@ class SavableBuffer(BufferBase):
         ------
         ValueError
             If the file was truncated or changed, has an unsupported version, or comes from a buffer with different
-            fields or a different `Nstep`; or if this buffer has `sequences` and the saved one had not, so that its file
-            does not say which transition follows which. The message names the file; the buffer is unchanged.
+            fields or a different `Nstep`; or if this buffer has `sequences` and the saved one had none, so that the
+            file does not say which transition follows which. The message names the file; the buffer is unchanged.
         RuntimeError
             If another process added to the buffer meanwhile, or changed the file. A buffer that was empty is then
             cleared; otherwise the transitions loaded so far stay, with the default priority.
@@ -118,7 +118,8 @@ class SavableBuffer(BufferBase):
         with as_value_errors(_name_of(stream)):
             contents = file_format.read(self, stream)
             kept = min(contents.rows, self.get_buffer_size())
-            # An equal buffer may have rows of only some environments, and a shared buffer any number of rows.
+            # The file of a buffer with equal options may have rows of only some environments, and a shared buffer any
+            # number of rows.
             if kept % self.n_envs and contents.position is None and not self.segment:
                 raise ValueError(f"the number of rows must be a multiple of n_envs={self.n_envs}, got {kept}")
             return contents
@@ -126,11 +127,12 @@ class SavableBuffer(BufferBase):
     def _append(self, contents: Contents, first: int, end: int) -> None:
         """Append the rows first .. end - 1 of a file."""
         episode_len = self.get_current_episode_len()
-        first = max(first, end - self.get_buffer_size())  # older ones would be overwritten at once
+        first = max(first, end - self.get_buffer_size())  # older rows would be overwritten immediately
         rows = end - first
         add_columns(self, contents.columns, first, end)
         if rows and contents.leaves is not None:
-            # In a file of sequences, a step that ended none has the leaf 0; here, one may end with it.
+            # In a file with sequences, the leaf of a step is 0 if no sequence ended there; in this buffer, one may end
+            # there.
             set_leaves(self, contents.leaves, first, end, only_positive=contents.of_sequences)
         if rows and contents.links is not None:
             set_links(self, contents.links, first, end)

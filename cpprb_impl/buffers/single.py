@@ -1,8 +1,8 @@
 """Buffers for a single process: a thin Python layer over the native rings.
 
 `add`, `sample`, `update_priorities` and the size methods are the native methods themselves, since a Python wrapper
-would cost more than the call. `add` passes through Python only for fields of Python objects and with `autoreset`;
-batches do for such fields, and for a class that overrides `_encode_sample`.
+would cost more than the call. `add` runs Python code only for fields of Python objects and with `autoreset`. Batches
+pass through Python only for fields of Python objects, and if a class overrides `_encode_sample`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         For each field x named here, `add` also takes next_x, and samples contain it. If one transition's next_x equals
         the x of the following transition, it is stored only once.
     stack_compress : str, sequence of str or mapping of str to int, optional
-        Fields whose last axis is a sliding window of frames, newest last; a mapping gives any other axis, such as 0.
-        If a value's window has advanced by fewer frames than it holds, only the new frames are stored; the channels of
-        a colour image count as frames. Both `next_of` and `stack_compress` compare the data, so samples always contain
-        what was added, whether or not `on_episode_end` is called.
+        Fields whose last axis is a sliding window of frames, newest last; to use a different axis, such as 0, pass a
+        mapping from names to axes. If a value's window has advanced by fewer frames than it holds, only the new frames
+        are stored; the channels of a colour image count as frames. Both `next_of` and `stack_compress` compare the
+        data, so samples always contain what was added, whether or not `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         Dtype of fields that do not specify one. Default float32.
     mmap_prefix : str or path, optional
@@ -72,28 +72,29 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         factor by which a learner multiplies the value of next_*.
     sequences : dict, optional
         Also draw sequences of consecutive steps, with `sample_sequences`, for agents that learn from them, such as R2D2
-        (Kapturowski et al. 2019). "size" is the number of steps to learn from; "burn_in" (default 0) that of the steps
-        before them, with which a recurrent network warms up. Sequences begin at every "period"-th step of an episode
-        (default 1). "ends" says what happens at the end of an episode: with "stop" (the default), a sequence has steps
-        of one episode only, and if the last step of an episode would be in none, one more sequence ends there; with
-        "pad", the sequence that passes the end is padded instead; with "cross", sequences continue into the next
-        episode. Missing burn-in steps at the beginning of an episode are padded. "done" names the fields that mark the
-        last step of an episode (str or sequence of str; default: those of "done", "terminated" and "truncated" that
-        exist); `on_episode_end` does, too. "state" names fields of which a sample has only the value at the sequence's
-        first step, such as the state of an LSTM; sequences then begin with a stored step, so that no burn-in is padded.
-        Needs 8 bytes of memory per transition, and 4 per sequence. No sequence has steps of two environments, or ones
-        that are overwritten. After `clear`, the next step of each environment counts as the first of an episode; after
-        a pause in which all its steps were overwritten, as the first of its sequences. Of a file that does not replace
-        an empty buffer's contents exactly, sequences have only the steps that were loaded. Not with `Nstep` or Python
+        (Kapturowski et al. 2019). "size" is the number of steps to learn from; "burn_in" (default 0) is the number of
+        steps before them, on which a recurrent network warms up. Sequences begin at every "period"-th step of an
+        episode (default 1). "ends" determines what happens at the end of an episode: with "stop" (the default), a
+        sequence has steps of one episode only, and if the last step of an episode would be in no sequence, one more
+        sequence ends there; with "pad", the sequence that passes the end is padded instead; with "cross", sequences
+        continue into the next episode. Missing burn-in steps at the beginning of an episode are padded. "done" names
+        the fields that mark the last step of an episode (str or sequence of str; default: whichever of "done",
+        "terminated" and "truncated" exist); calling `on_episode_end` marks it as well. "state" names fields, such as
+        the state of an LSTM, for which a sample contains only the value at the sequence's first step; sequences then
+        begin with a stored step, so that no burn-in is padded. Needs 8 bytes of memory per transition, and 4 per
+        sequence. No sequence contains steps of two environments, or overwritten steps. After `clear`, the next step
+        of each environment counts as the first of an episode. After a pause in which all steps of an environment were
+        overwritten, its sequences begin anew at its next step. If a file is appended, rather than restored exactly into
+        an empty buffer, sequences contain only the steps that were loaded. Not available with `Nstep` or Python
         objects.
     compress : "lz4", optional
-        Compress each frame of the fields in `stack_compress` with LZ4; not with `mmap_prefix`. Samples contain the same
-        values, but take longer.
+        Compress each frame of the fields in `stack_compress` with LZ4; not available with `mmap_prefix`. Samples
+        contain the same values, but take longer.
     n_envs : int
         The number of environments whose steps are added together: each call of `add` passes one row per environment, in
-        order, or several such groups. Each environment has its own n-step window, and shares frames only between its
-        own steps. With "truncated", `on_episode_end` is not needed. `size` must be a multiple of `n_envs`.
-        `add(env_ids=...)` adds rows of only some environments: numbers (rows,), or a mask (n_envs,) of bools.
+        order, or several such groups. Each environment has its own n-step window, and frames are shared only between
+        steps of the same environment. With "truncated", `on_episode_end` is not needed. `size` must be a multiple of
+        `n_envs`. `add(env_ids=...)` adds rows of only some environments: numbers (rows,), or a mask (n_envs,) of bools.
     autoreset : "next_step", optional
         How the vector environment begins new episodes, if `add` gets all of its steps: with Gymnasium's
         AutoresetMode.NEXT_STEP, the step after an episode's end only resets the environment, and is not stored. An
@@ -116,10 +117,10 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
     Warns
     -----
     UserWarning
-        If the full buffer would exceed the machine's memory or its control group's limit, or, with `mmap_prefix`, the
-        free disk space. Memory is allocated as rows are added. `add` warns once if none of the first 32 steps begins
-        where the previous step ended, although an option relies on the order of steps; or if each episode of several
-        environments begins where the previous one ended (Gymnasium's NEXT_STEP without `autoreset`).
+        If the full buffer would exceed the machine's memory or the process's control group limit, or, with
+        `mmap_prefix`, the free disk space. Memory is allocated as rows are added. `add` warns once if none of the first
+        32 steps begins where the previous step ended, although an option relies on the order of steps; or if each
+        episode of several environments begins where the previous one ended (Gymnasium's NEXT_STEP without `autoreset`).
     """
 
     @shows(PRIVATE)
@@ -172,27 +173,27 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         As for `ReplayBuffer`. An n-step transition gets the priority with which its first step was added.
     sequences : dict, optional
         As for `ReplayBuffer`. `sample_sequences` then draws by priority, and `sample` raises TypeError. The priority of
-        a sequence is that of its last step; `update_priorities` takes it, or the errors of all steps, (n, burn-in +
-        size): "eta" times the largest magnitude plus 1 - eta times the mean magnitude (default 0.9; Kapturowski et al.
-        2019, section 2.3), without burn-in and padded steps. A sequence that was overwritten is skipped. Weights are
-        over the sequences that can be drawn.
+        a sequence is that of its last step; `update_priorities` accepts this priority, or the errors of all steps, (n,
+        burn-in + size), which it combines: eta times their largest magnitude plus (1 - eta) times their mean magnitude,
+        excluding burn-in and padded steps (Kapturowski et al. 2019, section 2.3). The option "eta" defaults to 0.9. A
+        sequence that was overwritten is skipped. Weights are computed over all sequences that can be drawn.
     alpha : float
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
     eps : float
-        Added to each priority, so that none is 0. Must not be negative. It bounds the smallest priority: with
+        Added to each priority, so that none is 0. Must not be negative. It bounds the priorities from below: with
         `normalize="buffer"`, a tiny `eps` makes almost every weight tiny once a single TD error is 0.
     normalize : {"buffer", "batch", None}
-        The divisor of the importance weights (N P(i))^-beta, for N stored transitions: the largest weight of any stored
-        transition, as in cpprb, which is the same for each batch, but can make all weights, and therefore the
-        gradients, small; the largest weight in the batch, as in Schaul et al.; or nothing (the mean is then about 1,
-        but single weights may be much larger).
+        The divisor of the importance weights (N P(i))^-beta, for N stored transitions. "buffer": the largest weight of
+        any stored transition, as in cpprb, which is the same for each batch, but can make all weights, and therefore
+        the gradients, small. "batch": the largest weight in the batch, as in Schaul et al. None: weights are not
+        divided; their mean is then about 1, but single weights may be much larger.
     check_for_update : bool
         If true, `update_priorities` skips transitions that have overwritten sampled ones, as in
         `MPPrioritizedReplayBuffer`: a sample's array "indexes", or a copy of it, identifies the sampled transitions
-        until 16 more samples have been drawn, so that a learner may draw batches ahead. A part of such an array, or a
-        concatenation of several, changes a transition only if each of the 16 newest samples that contain its index
-        contains that transition. An index in none of these samples refers to the transition that was stored at the last
-        `sample`.
+        until 16 more samples have been drawn, so that a learner may draw batches ahead. If a part of such an array is
+        passed, or several arrays concatenated, the priority at an index is set only if the index, wherever it occurs in
+        the 16 newest samples, refers to the transition that is stored there now. An index that occurs in none of them
+        refers to the transition that was stored at the last `sample`.
     **others
         As for `ReplayBuffer`.
     """

@@ -21,7 +21,7 @@ class TransformedBuffer(SavableBuffer):
 
     @classmethod
     def _of(cls, layout: Layout, seed: int | None = None, segment: str | None = None) -> Self:
-        """Return a buffer, or one attached to the shared `segment`, without calling `__init__`."""
+        """Return a new buffer, or one attached to the shared `segment`, without calling `__init__`."""
         buffer = cls.__new__(cls)
         buffer._begin(layout, seed, segment)
         return buffer
@@ -34,7 +34,7 @@ class TransformedBuffer(SavableBuffer):
     def _begin(self, layout: Layout, seed: int | None = None, segment: str | None = None) -> None:
         """Create the native ring, and watch the order of the first rows that this process adds."""
         self._make(layout, seed, segment)
-        if "objects" not in layout.options:  # an `ObjectTransform` watches their order
+        if "objects" not in layout.options:  # otherwise, an `ObjectTransform` watches the order
             options = layout.options
             harm = harm_of(layout.nstep, options["next_of"], options["stack_compress"], options.get("sequences"))
             starts = "autoreset" not in layout.options and layout.n_envs != 1
@@ -54,7 +54,7 @@ class TransformedBuffer(SavableBuffer):
         """Remove every transition, including pending n-step transitions.
 
         With `autoreset`, the next step of an environment whose episode has just ended is still left out, even if the
-        program has reset that environment, so that this is the first step of a new episode.
+        program has reset the environment and that step is therefore the first of a new episode.
         """
         if self._transform is None:
             super().clear()
