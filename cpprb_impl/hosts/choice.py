@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
 
-WINDOWS = 3  # of each kind that are compared
+WINDOWS = 3  # windows of each kind that are compared
 SETTLING = 1  # replies ignored when a window starts, since they may have waited for messages of the other kind
 REPLIES, SECONDS = 2, 0.02  # minimum number and duration of a window's replies
 GAIN = 0.9  # compressed messages must take at most this share of the uncompressed messages' time
-CLEAR = {1: 10.0, 2: 2.0}  # by windows per kind: a ratio that decides early if all pairs of windows exceed it
-CHANGED = 2.0  # a change in seconds per row since the choice, as a ratio, that ends a rest early
-REST = 50  # longest pause between comparisons, in durations of a comparison
+CLEAR = {1: 10.0, 2: 2.0}  # by windows per kind: if every pair's ratio exceeds this, the choice is made early
+CHANGED = 2.0  # if seconds per row change by this factor after a choice, the rest ends early
+REST = 50  # longest pause between comparisons, as a multiple of a comparison's duration
 
 
 class CompressionChoice:
@@ -23,17 +23,17 @@ class CompressionChoice:
     faster, they are used from then on, otherwise uncompressed ones. Comparisons take about 2% of the time.
 
     Only the seconds that the link's user spends in calls count: compressing, waiting and receiving. Otherwise, a
-    learner that pauses, or that trains for longer than messages take, would measure itself. If the learner begins to
-    wait, the pace changes, and the next comparison takes place early: after a rest that is as long as the last
-    comparison, and is doubled each time the choice remains the same.
+    learner that pauses, or trains for longer than messages take, would measure its own pace rather than the link's. If
+    the learner begins to wait, the pace changes, and the next comparison takes place early: after a rest that is as
+    long as the last comparison, and is doubled each time the choice remains the same.
     """
 
     def __init__(self, allowed: bool = True) -> None:
         self.packed = False  # whether the next message is to be compressed
         # When the next comparison may begin, and when it must.
         self._early = self._late = 0.0 if allowed else float("inf")
-        self._patience = 1.0  # a rest that may end early, in durations of a comparison
-        self._pace = 0.0  # seconds per row of the kind that was chosen
+        self._patience = 1.0  # shortest rest, as a multiple of a comparison's duration
+        self._pace = 0.0  # seconds per row with the kind that was chosen
         self._last = 0.0  # when the last reply arrived
         self._started = 0.0
         self._windows: list[float] = []  # seconds per row; the kinds alternate, starting with the one in use
@@ -44,7 +44,7 @@ class CompressionChoice:
         self._seconds = 0.0
 
     def took(self, packed: bool, rows: int, sent: float, now: float) -> None:
-        """Record the reply to a message of `rows` rows; `sent` and `now` are in seconds spent in calls."""
+        """Record the reply to a message of `rows` rows; `sent` and `now` are measured in seconds spent in calls."""
         # While messages are queued, each of them takes the time since the previous reply.
         start, self._last = max(sent, self._last), now
         if now < self._early or packed != self.packed:

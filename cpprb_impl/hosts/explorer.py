@@ -58,7 +58,7 @@ class LocalExplorer:
     def follow(self, address: Address) -> None:
         """Learn the new address of the same shard, whose supervisor has changed."""
         self.address = address
-        self._missing: float | None = None  # since when
+        self._missing: float | None = None  # when the segment was first found without its name
 
     def gone_for(self) -> float | None:
         """Return how many seconds ago the segment was found to have lost its name; None if it still has the name."""
@@ -71,7 +71,7 @@ class LocalExplorer:
 
     @property
     def may_return(self) -> bool:
-        """Whether the shard, whose segment has lost its name, may come back with its rows."""
+        """Whether a shard whose segment name is missing may return with its rows; False after `RETURN_SECONDS`."""
         return (self.gone_for() or 0.0) < RETURN_SECONDS
 
     @property
@@ -243,7 +243,7 @@ class RemoteExplorer:
         return (self._staged.get_next_index() - self._first) % self._capacity
 
     def _keep_only(self, sent: Iterable[Sent]) -> None:
-        """Forget all other batches."""
+        """Keep only these batches, and forget the others."""
         self._settled = self._first
         self._unanswered = deque(sent)
 
@@ -381,7 +381,7 @@ class RemoteExplorer:
         end = time.monotonic() + self._deadline
         process = self._hello(link, 0, end)
         if process is not None:
-            # Drop before promising: a shard acknowledges repeated batches up to the greeting's number.
+            # Drop these before greeting again: a shard acknowledges repeated batches up to the number in the greeting.
             self._drop_doubtful(process)
             if self._hello(link, self._unanswered[0].number - 1 if self._unanswered else self._number, end) == process:
                 self._process, self._address, self._link, self._is_lost = process, address, link, False
@@ -390,7 +390,7 @@ class RemoteExplorer:
         return False
 
     def _hello(self, link: Link, last: int, end: float) -> int | None:
-        """Greet, promising to repeat no batch up to `last`. Return the answering server process, or None."""
+        """Greet, promising not to repeat any batch up to `last`. Return the answering server process, or None."""
         link.socket.send_multipart([Request(wire.HELLO, 0, last).packed(), self._name])
         while (left := end - time.monotonic()) > 0:
             reply = self._receive(link, left)

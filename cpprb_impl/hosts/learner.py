@@ -36,7 +36,7 @@ log = logging.getLogger("cpprb_impl.hosts")
 
 ROW_BITS = 48  # of an index; the bits above are the shard's number
 PROBE_SECONDS = 0.05  # between probes of a shard that has supplied no rows recently
-MOST_BYTES = 1 << 30  # of a batch's rows: a shard serves no other learner while drawing them
+MOST_BYTES = 1 << 30  # of a batch's rows, since a shard serves no other learner while drawing them
 GRACE_SECONDS = 0.15  # for the remaining shards to replace the rows of a shard abandoned at the deadline
 
 

@@ -133,7 +133,7 @@ class Shard:
     def save(self) -> Iterator[bytes]:
         """Yield the file that `save_transitions` writes, in pieces.
 
-        If rows are added during this time, it starts again. Raises RuntimeError if rows are still being added after
+        If rows are added during this time, saving starts over. Raises RuntimeError if rows are still being added after
         `SAVE_SECONDS`.
         """
         end = time.monotonic() + SAVE_SECONDS

@@ -47,7 +47,7 @@ class Source:
         self.stored = 0
 
     def forget(self) -> list[BatchPart]:
-        """Return the pieces that will not arrive."""
+        """Forget the requested pieces, and return those that belong to batches."""
         pieces, self.pieces = [piece for piece in self.pieces.values() if piece.batch], {}
         self.answers, self.is_new, self.total, self.stored = False, False, 0.0, 0
         return pieces

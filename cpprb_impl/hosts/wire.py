@@ -21,8 +21,9 @@ Kind = Literal[b"d", b"p", b"u", b"h", b"a", b"x"]
 DRAW: Kind = b"d"  # draw `rows` rows; the reply has their leaves, row numbers, and a part per column
 DRAW_PACKED: Kind = b"p"  # the same, but columns may be compressed
 UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and priorities; there is no reply
-# An explorer's greeting: its part is the explorer's name, its number that of the last batch that will not be sent
-# again. The reply identifies, in `stored`, the answering process: a restarted process does not know explorers.
+# An explorer's greeting: the part is the explorer's name, and the number is that of the last batch that will not be
+# sent again. The reply's `stored` identifies the answering process, since a restarted process does not know any
+# explorers.
 HELLO: Kind = b"h"
 # Store `rows` rows: the parts are the explorer's name, each column and, if given, priorities. If an earlier batch is
 # missing, nothing is stored, and the reply is the same as to a greeting: the explorer must greet again.
@@ -32,11 +33,12 @@ REFUSED: Kind = b"x"  # only as a reply: nothing was done; its only part states 
 ROWS: Column = ("rows", "<i8", ())
 PRIORITIES: Column = ("priorities", "<f4", ())
 
-# In bytes: the sizes of arrays that are worth compressing and that LZ4 can compress, and the most that one compressed
-# byte can expand to.
+# Sizes in bytes: the smallest array that is worth compressing, the largest that LZ4 can compress, and the most that one
+# compressed byte can expand to.
 SMALL, LARGE, MOST_EACH = 1024, 0x7E000000, 255
 
-# Most rows per message: added, and with new priorities. A server drops a connection that sends larger parts.
+# Most rows in a message that adds rows, and in one that updates priorities. A server drops a connection that sends
+# larger parts.
 MOST_ADDED, MOST_UPDATED = 1024, 1 << 20
 
 

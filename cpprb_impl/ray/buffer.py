@@ -69,8 +69,8 @@ class PrioritizedReplayBuffer:
         Whether messages are encrypted (CurveZMQ). Without encryption, all rows and the password that gives access to
         them can be read on the network, and a warning says so.
     compress : bool
-        Whether rows may be compressed (LZ4) on the network: each link does so if its user then waits less, which is
-        measured from time to time.
+        Whether rows may be compressed (LZ4) on the network: each link compresses them if its user then waits less,
+        which is measured from time to time.
 
     Raises
     ------
@@ -241,7 +241,7 @@ class PrioritizedReplayBuffer:
         rows or, while the shard is busy, of up to 1,024. The last rows wait until further calls fill a batch: `flush`
         sends them, and waits until all are acknowledged.
 
-        Look the method up for each call: a stored bound method raises ValueError if the shard was lost for some
+        Look the method up for each call: a stored bound method raises ValueError after the shard was lost for some
         seconds.
         """
         explorer = self._explorer
@@ -322,9 +322,9 @@ class PrioritizedReplayBuffer:
 
         The files are named shard-0-of-3.npz and so on. Their format is that of
         `MPPrioritizedReplayBuffer.save_transitions`, so an `MPPrioritizedReplayBuffer` can load them as well. Explorers
-        should call `flush` first and pause meanwhile. The files contain neither their pending n-step transitions nor,
-        with `autoreset`, which of their environments are about to reset: after loading, explorers must begin with
-        environments that have just been reset.
+        should call `flush` first and pause meanwhile. The files contain neither the explorers' pending n-step
+        transitions nor, with `autoreset`, which environments are about to reset: after loading, explorers must begin
+        with environments that have just been reset.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """The directory of a buffer over several hosts: a Ray actor that starts the shards and knows where they are.
 
-A shard that dies is restarted with its rows. If its host is lost, the shard is restarted once the host is back, empty
-and with a new number. If the directory dies, Ray ends the shards and restarts the directory, which restarts the shards.
+A shard that dies is restarted with its rows. If a shard's host is lost, an empty shard with a new number is started
+once the host is back. If the directory dies, Ray ends the shards and restarts the directory, which restarts the shards.
 The directory runs on the host of the process that created the buffer, so losing any other host does not affect it.
 """
 
