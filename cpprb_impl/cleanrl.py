@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ReplayBufferSamples(NamedTuple):
-    """Tensors of drawn steps. Observations that are dicts are dicts of tensors."""
+    """Tensors of drawn steps. An observation with several parts is a dict of tensors."""
 
     observations: Any  # (batch_size, *shape)
     actions: torch.Tensor  # (batch_size, numbers in an action)
@@ -36,12 +36,12 @@ class ReplayBuffer(StepBuffer):
         From Gymnasium or Gym.
     action_space : Box, Discrete, MultiDiscrete or MultiBinary
     device : str or torch.device
-        Where samples are; "auto" is the GPU if there is one. Steps are stored in main memory.
+        Where the sampled tensors are; "auto" is the GPU if there is one. Steps are stored in main memory.
     n_envs : int
     optimize_memory_usage : bool
         Whether to store an observation only once, although it is also the previous step's next observation. Each frame
-        of a stack is also stored only once. Next observations are always those that were added, and time limits may be
-        handled as well.
+        of a stack is also stored only once. Next observations are always those that were added, and
+        `handle_timeout_termination` may be true as well.
     handle_timeout_termination : bool
         Whether a step whose info has a true "TimeLimit.truncated" is sampled as not done.
     exact : bool
@@ -49,9 +49,9 @@ class ReplayBuffer(StepBuffer):
         buffer has its own generator, whose seed is drawn from NumPy's.
     stack_axis : int, or dict from parts of the observation to int or None, optional
         With `optimize_memory_usage`, the axis of an observation along which frames are stacked, newest last; a colour
-        image may be several frames. Frames that consecutive steps have in common are stored once. By default, the axis
-        is inferred for unsigned bytes: the first axis of (C, H, W) and of four-dimensional observations, and the last
-        axis of (H, W, C) with four channels or more. In a dict, None marks a part that is not a stack.
+        image may count as several frames. Frames that consecutive steps have in common are stored once. By default, the
+        axis is inferred for unsigned bytes: the first axis of (C, H, W) and of four-dimensional observations, and the
+        last axis of (H, W, C) with four channels or more. In a dict, None marks a part that is not a stack.
     compress : "lz4", optional
         Whether to compress these frames, with `optimize_memory_usage`.
 
@@ -61,7 +61,7 @@ class ReplayBuffer(StepBuffer):
         If a space is of an unsupported kind.
     TypeError, ValueError
         If a number is not positive, `stack_axis` is not an axis of the observation, or `stack_axis` or `compress` is
-        given although no frames are stored once.
+        given without `optimize_memory_usage`, or `compress` without a stack of frames.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ReplayBuffer(StepBuffer):
         return self._get_samples(drawn)
 
     def _get_samples(self, batch_inds: np.ndarray, env: None = None) -> ReplayBufferSamples:
-        """Return the steps `batch_inds` (n,) of environments that NumPy's generator draws. `env` is ignored."""
+        """Return the steps `batch_inds` (n,), each of an environment drawn by NumPy's generator. `env` is ignored."""
         environments = np.random.randint(0, self.n_envs, size=len(batch_inds))
         return self._samples(self._ring.get(batch_inds * self.n_envs + environments))
 

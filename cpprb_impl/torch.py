@@ -74,7 +74,7 @@ class TensorSampler:
         Raises TypeError for `out` and for fields of Python objects, and the exceptions of the buffer's `sample`.
         """
         if "out" in options:
-            raise TypeError("a TensorSampler makes its own tensors: pass out to the buffer's sample instead")
+            raise TypeError("a TensorSampler makes its own tensors: to fill existing ones, call the buffer's sample")
         if self.device.type == "cpu":
             return _tensors(self._buffer.sample(batch_size, **options))
         count = integer("batch_size", batch_size)

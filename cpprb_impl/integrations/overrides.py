@@ -37,7 +37,7 @@ def overridden(buffer: object, ours: Mapping[str, Any]) -> frozenset[str]:
 
 
 def replaces(buffer: object, name: str, ours: type) -> bool:
-    """Return whether the method `name` of `buffer` is not the one of `ours`, and does not call it through `super()`."""
+    """Return whether `buffer` replaces the method `name` of `ours`, without calling it through `super()`."""
     method = vars(buffer).get(name) or inspect.getattr_static(type(buffer), name)
     if method is inspect.getattr_static(ours, name):
         return False

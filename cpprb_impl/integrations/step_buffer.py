@@ -63,8 +63,9 @@ class StepBuffer(StepState):
         """Create an empty ring for `buffer_size` steps of all environments together.
 
         Raises NotImplementedError for an unknown kind of space, TypeError or ValueError for a number below 1 or an
-        axis that an observation does not have, and ValueError if `stack_axis` or `compress` is given although no frames
-        are stored once. The ring's seed is drawn from NumPy's generator, except with `exact`.
+        axis that an observation does not have, and ValueError if `stack_axis` or `compress` is given without
+        `optimize_memory_usage`, or `compress` without a stack of frames. The ring's seed is drawn from NumPy's
+        generator, except with `exact`.
         """
         flag("optimize_memory_usage", frames_once)
         flag("handle_timeout_termination", self.handle_timeout_termination)
@@ -98,7 +99,8 @@ class StepBuffer(StepState):
             priorities=priorities,
             seed=0 if exact else int(np.random.randint(2**63 - 1, dtype=np.int64)),
         )
-        self._views = Views(ring, self._fields)  # before the ring, so that copies keep what was written to them
+        # Set before the ring, so that copies keep what was written to the views.
+        self._views = Views(ring, self._fields)
         self._ring = ring
         self._choose_path(overridden(self, self._our_hooks))
 
@@ -126,12 +128,13 @@ class StepBuffer(StepState):
         """Restart the random numbers, with a seed from 0 to 2**64 - 1, or by default from the operating system.
 
         Raises TypeError or ValueError for any other seed, and TypeError if NumPy's global generator draws the rows:
-        with `exact`, or if a method that `sample` calls is overridden, or `sample` itself without calling `super()`.
+        with `exact`, if a method that `sample` calls is overridden, or if `sample` itself is overridden and does not
+        call `super()`.
         """
         if not self._draws_from_ring():
             raise TypeError(
-                f"{type(self).__name__} has no reseed, since its rows are drawn with NumPy's global generator (exact, "
-                "or a subclass that draws by itself): call np.random.seed instead"
+                f"reseed() is not supported by this {type(self).__name__}: NumPy's global generator draws its rows, "
+                "because exact=True or a subclass overrides sampling; call np.random.seed instead"
             )
         self._ring.reseed(seed)
 
@@ -166,7 +169,8 @@ class StepBuffer(StepState):
         obs, next_obs : array (n_envs, *shape), or dict of arrays
         action : array (n_envs, *shape)
         reward, done : array (n_envs,)
-            As in the replaced buffer, values that NumPy broadcasts to these shapes are taken as well, such as a number.
+            As in the replaced buffer, values that NumPy broadcasts to these shapes, such as a number, are accepted as
+            well.
         infos : sequence of dict
             One per environment, or one for all. Only "TimeLimit.truncated" is read, and only with
             `handle_timeout_termination`.

@@ -52,7 +52,7 @@ class Parts(dict[str, Any]):
 
 
 def _fill(name: str, array: Any, value: Any) -> None:
-    """Copy `value` into one of the ring's arrays. Raises unless all of it fits."""
+    """Copy `value` into one of the ring's arrays. Raises an exception unless all of it fits."""
     if isinstance(array, Parts):
         if not isinstance(value, Mapping) or value.keys() != array.keys():
             given = ", ".join(value) if isinstance(value, Mapping) else type(value).__name__
@@ -63,7 +63,7 @@ def _fill(name: str, array: Any, value: Any) -> None:
 
 
 def _fitting(name: str, array: Any, value: Any) -> np.ndarray:
-    """Return `value` as an array. Raises unless it can replace `array`."""
+    """Return `value` as an array. Raises an exception unless it can replace `array`."""
     if isinstance(array, FramedColumn):
         raise AttributeError(
             f"{name} cannot be assigned, since its frames are stored once: create the buffer "
@@ -82,7 +82,7 @@ def _fitting(name: str, array: Any, value: Any) -> np.ndarray:
     if array.ndim > NUMBERS_NDIM and not np.can_cast(given.dtype, array.dtype):
         warn(
             f"the dtype of {name} stays {array.dtype}: the {given.dtype} values assigned are converted to it, "
-            "as those of later steps are"
+            "and so are those of later steps"
         )
     return given
 
@@ -204,7 +204,7 @@ class StepState:
         return copy.deepcopy(self)
 
     def _is_made(self) -> bool:
-        """Return whether the ring exists. The original's constructor replaces all values that were assigned before."""
+        """Return whether the ring exists. The original's constructor overwrites whatever was assigned before."""
         return "_ring" in vars(self)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -107,7 +107,7 @@ def make_ring(
     Raises
     ------
     ValueError
-        If `compress` is given although no frames are stored once.
+        If `compress` is given without `frames_once`, or without a stack of frames.
     """
     if compress is not None and not frames_once:
         raise ValueError(f"compress must be None without optimize_memory_usage, got {compress!r}")

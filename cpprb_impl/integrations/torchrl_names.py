@@ -21,7 +21,7 @@ _DRAW = "rows are drawn uniformly, or by priority with TensorDictPrioritizedRepl
 _ONE_PROCESS = "the buffer belongs to one process"
 # Options and public attributes.
 OPTIONS = {
-    "storage": "give max_size; rows are stored in native memory",
+    "storage": "pass max_size; rows are stored in native memory",
     "sampler": _DRAW,
     "sampler_device": "rows are drawn on the CPU",
     "prioritized_sampler": _DRAW,
@@ -36,12 +36,12 @@ OPTIONS = {
     "prefetch": "samples are drawn when they are requested",
     "dim_extend": "rows are added along the first dimension: reshape the TensorDict",
     "sample_unit": "a sample consists of single rows",
-    "reduction": "give one priority for each row",
-    "generator": "give a seed, or call reseed",
+    "reduction": "pass one priority for each row",
+    "generator": "pass a seed, or call reseed",
     "checkpointer": "save buffer, the native buffer, with save_transitions",
     "consume_after_n_samples": "a row stays until it is overwritten",
     "compilable": "call the buffer outside of compiled functions",
-    "delayed_init": "the first TensorDict decides the layout of the rows",
+    "delayed_init": "the first TensorDict determines the layout of the rows",
     "shared": _ONE_PROCESS,
     "sync": _ONE_PROCESS,
     "service_backend": _ONE_PROCESS,
