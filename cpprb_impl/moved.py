@@ -43,7 +43,7 @@ class MovedModules:
         return ModuleSpec(name, cast("Any", self)) if package == "cpprb_impl" and former in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Return None: an ordinary module, which `exec_module` replaces."""
+        """Return None, so that Python creates an ordinary module, which `exec_module` replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Import the module under its present name, and register it under its former name."""

@@ -12,8 +12,8 @@ OURS = frozenset({"cpprb_impl", "stable_baselines3"})
 def warn(text: str) -> None:
     """Issue a UserWarning that names the caller's line.
 
-    Python shows a warning once per line. If it named a line in this package, only a process's first buffer would cause
-    a warning.
+    Python shows a warning once per line. If a warning named a line in this package, only a process's first buffer would
+    cause a warning.
     """
     warnings.warn(text, UserWarning, stacklevel=_level_of_caller())
 

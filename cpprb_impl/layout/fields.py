@@ -57,7 +57,7 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
-    """Return a name, a sequence of names, or None as a list without duplicates. Raises TypeError naming the option."""
+    """Return a list without duplicates for a name, a sequence of names, or None. Raises TypeError naming the option."""
     if isinstance(names, str):
         return [names] if names else []
     try:

@@ -1,4 +1,4 @@
-"""Warn of buffers that will not fit, since the system grants any amount of memory, and fails only when it is used."""
+"""Warn of buffers that will not fit, since the system grants any amount of memory, and fails only once it is used."""
 
 from __future__ import annotations
 

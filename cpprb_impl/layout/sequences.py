@@ -13,7 +13,7 @@ from cpprb_impl.layout.options import check_exponent
 KNOWN = ("size", "burn_in", "period", "ends", "done", "state", "eta")
 AT_ENDS = ("stop", "pad", "cross")
 ENDS = ("done", "terminated", "truncated")  # fields that mark the last step of an episode
-OF_SAMPLE = ("is_first", "mask", "lengths", "offsets")  # arrays of a sample that are no fields
+OF_SAMPLE = ("is_first", "mask", "lengths", "offsets")  # arrays of a sample that are not fields
 MOST_ROWS = 2**30 - 1  # the link between two rows has 30 bits
 
 

@@ -1,4 +1,4 @@
-"""Derive a buffer's fields from a Gymnasium environment's spaces, and `add`'s arguments from its values.
+"""Derive a buffer's fields from a Gymnasium environment's spaces, and the arguments of `add` from its transitions.
 
 Both functions traverse the spaces in the same way, so their names always agree. A field's name is its path: "obs" for a
 plain space, "obs0", "obs1", ... for the parts of a Tuple, and "obs_KEY" for those of a Dict. Deeper levels are joined

@@ -16,7 +16,7 @@ def found_axis(shape: tuple[int, ...], dtype: Any) -> int | None:
     """Return the frame axis of one or several images of bytes; None if it is uncertain.
 
     The frame axis is the first axis of (C, H, W) and of four-dimensional shapes, and the last axis of (H, W, C) with
-    four channels or more. Three channels are more probably a single image, which takes longer to draw if its channels
+    four channels or more. Three channels are more likely a single image, which takes longer to draw if its channels
     are stored separately.
     """
     if dtype != np.uint8:
@@ -40,7 +40,7 @@ def axes_of_stacks(kinds: Mapping[str, tuple[tuple[int, ...], Any]], given: Stac
     Raises
     ------
     TypeError, ValueError
-        If an axis is not an int or not an axis of the observation, or a name is not that of an observation.
+        If an axis is not an int or not an axis of the observation, or a name is not the name of an observation.
     """
     if given is None:
         given = {}

@@ -30,7 +30,7 @@ class ForkSafe:
         vars(self).update(state)
 
     def _add_then(self, ring: Ring, add: Callable[[], int], then: Callable[[], None]) -> int:
-        """Return `add()`, which adds rows to `ring`. Unless it raises, call `then`. `_lock` must be held.
+        """Add rows to `ring` by calling `add`, then call `then`; return the result of `add`. `_lock` must be held.
 
         If another thread forks meanwhile, the child calls `then` itself if the rows were stored.
         """

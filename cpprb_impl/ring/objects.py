@@ -29,7 +29,7 @@ def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
         array[()] = value
     wanted = math.prod(shape)
     flat = array.ndim <= 1 or wanted == 1 or array.shape[1:] == (wanted,)
-    if not flat and len(shape) == 1:  # such a row has no order of axes that could differ
+    if not flat and len(shape) == 1:  # the axes of such rows cannot be in a different order
         flat = array.size == wanted or len(array) * wanted == array.size
     if (not flat and array.shape[-len(shape) :] != shape) or array.size % wanted:
         raise ValueError(f"{name}: shape {array.shape} does not hold rows of shape {shape}")
@@ -66,8 +66,9 @@ class ObjectColumns(ForkSafe):
     def add(self, rows: dict[str, np.ndarray], ring: Ring) -> int:
         """Add `rows` to `ring` with numbers in place of objects, and store the objects; return the first row's index.
 
-        If the ring raises an exception, nothing has changed. The rows are arrays, so the call runs none of their code.
-        Overwritten objects are released only at the end, because their finalizers may run code that adds rows.
+        If the ring raises an exception, nothing has changed. The rows are arrays already, so the call does not run any
+        code of the objects. Overwritten objects are released only at the end, because their finalizers may run code
+        that adds rows.
         """
         overwritten: list[np.ndarray] = []
         with self._lock:

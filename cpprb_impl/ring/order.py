@@ -85,7 +85,7 @@ def watch_order(
 
 
 def pairs_of(fields: Sequence[NativeField], steps: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Return each x that has a next_x of the same kind, with this next_x."""
+    """Return (x, next_x) for each x that has a next_x of the same kind, unless the buffer computes one of them."""
     kinds = {name: (dtype, shape) for name, dtype, shape in fields}
     computed = {*(steps or {}).get("rew", ()), *(steps or {}).get("discount", ())}
     pairs = [(name, f"next_{name}") for name in kinds if kinds.get(f"next_{name}") == kinds[name]]
@@ -103,7 +103,7 @@ def _is_number(dtype: np.dtype, shape: Sequence[int]) -> bool:
 class OrderOfObjects:
     """Watches the order of rows that have fields of Python objects; a native ring compares their hashes.
 
-    Objects are considered equal if their hashes are or, for unhashable objects, if they are identical.
+    Objects are considered equal if their hashes are equal or, for unhashable objects, if they are identical.
 
     Parameters
     ----------

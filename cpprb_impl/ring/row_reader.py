@@ -51,7 +51,7 @@ class RowReader(ForkSafe):
 
     def empty(self) -> Columns:
         """Return every column, each with no rows."""
-        columns = self._ring.get([])  # never contains rows that another thread is reading
+        columns = self._ring.get([])  # no rows, even if another thread is reading some
         columns.update({name: np.empty((0, *shape), object) for name, shape in self._objects.items()})
         return columns if self._kind is Ring else {**columns, "priorities": np.empty(0)}
 
@@ -60,8 +60,8 @@ class RowReader(ForkSafe):
         rows = dict(rows)
         if "env_ids" in rows and "env_ids" not in self._names:
             raise ValueError(
-                "env_ids must not be given, since all rows of this buffer are of one environment: make one buffer per "
-                "environment"
+                "env_ids must not be given, since all rows of this buffer are from one environment: make one buffer "
+                "per environment"
             )
         objects = {name: read_objects(name, rows[name], self._objects[name]) for name in self._objects if name in rows}
         # The ring also counts the rows of these columns, and reports a missing field.
