@@ -97,8 +97,9 @@ class HindsightReplayBuffer(OwnRandom):
     state, action, next_state : str
         Names of these fields.
     strategy : {"future", "episode", "random", "final"}
-        The goals' source: the next state of this or a later step in the episode; of any step in the episode; of any
-        stored transition, including this episode's; or of the episode's last step (then there is only one goal).
+        Which next state becomes a goal. "future": that of this or a later step in the episode. "episode": that of any
+        step in the episode. "random": that of any stored transition, including this episode's. "final": that of the
+        episode's last step (then there is only one goal).
     additional_goals : int
         Number of goals, and therefore of copies, for each transition.
     prioritized : bool
@@ -253,9 +254,9 @@ class HindsightReplayBuffer(OwnRandom):
         self._forget_episode()
 
     def _as_added(self, name: str, values: np.ndarray) -> np.ndarray:
-        """Return goals or rewards in the dtype of their field, with the checks of `add`."""
+        """Return goals or rewards in the dtype of their field, after the checks of `add`."""
         if name == "goal" and (values.dtype, values.shape[1:]) == (self._goal_dtype, self.goal_shape):
-            return values  # states, which are as large as the episode and its copies
+            return values  # states: avoid copying them, since they are as large as the episode and its copies
         return self._read_made[name]({name: values})[name]
 
     def _reached(self, next_states: np.ndarray) -> np.ndarray:
@@ -275,7 +276,7 @@ class HindsightReplayBuffer(OwnRandom):
         size, length = self.rb.get_buffer_size(), len(next_states)
         after = min(size, self.rb.get_stored_size() + length)
         slots = self.rng.integers(after, size=count)
-        # The number of the episode's row that each slot will hold; beyond the episode's end, the slot is not
+        # The number of the episode's row that each slot will hold; if it is beyond the episode's end, the slot is not
         # overwritten.
         row = (slots - self.rb.get_next_index()) % size
         row += np.maximum(0, (length - 1 - row) // size) * size  # the newest of the rows that share a slot

@@ -76,8 +76,8 @@ class SelectiveReplayBuffer:
             "next_obs": obs,
             "done": {},
         }
-        self._read = RowReader(native_fields(fields, np.float64))  # for batches that do not fit
-        # This native ring, which never wraps, reads the other arguments and draws the samples.
+        self._read = RowReader(native_fields(fields, np.float64))  # reads batches that do not fit into the ring
+        # This native ring, which never wraps, reads all other batches and draws the samples.
         self._ring = ReplayBuffer(
             positive_integer("episode_len", episode_len) * positive_integer("Nepisodes", Nepisodes),
             fields,
