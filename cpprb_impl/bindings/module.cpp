@@ -41,8 +41,9 @@ PyMethodDef functions[] = {
      "_adopts_orphans()\n--\n\nReturn whether this process adopts processes whose parents have ended."},
     {"_description_of", description_of_segment, METH_O,
      "_description_of(segment, /)\n--\n\n"
-     "Return the description stored in a segment. Raises FileNotFoundError if the segment is gone, ValueError if it\n"
-     "is not one of this library or was cut short, RuntimeError if a different version of the library created it."},
+     "Return the description stored in a segment. Raises FileNotFoundError if the segment is gone, ValueError if the\n"
+     "file is not a segment of this library or was truncated, RuntimeError if a different version of the library\n"
+     "created the segment."},
     {"_indexes_of", indexes_of, METH_O,
      "_indexes_of(indexes, /)\n--\n\n"
      "Return indexes as an array of int64, which may be the given array. Raises what `update_priorities` raises for\n"

@@ -48,7 +48,7 @@ PyMethodDef methods[] = {
      "previous row. `ends` are fields that mark the last row of an episode. Unless `option` is empty, a UserWarning\n"
      "reports once that no row begins where the previous one ended, and the `harm` for `option`. If `starts`, "
      "another\n"
-     "reports that each episode begins where the previous one ended."},
+     "warning reports that each episode begins where the previous one ended."},
     {"_watches_order", watches_order, METH_NOARGS, "_watches_order() -> bool"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -245,12 +245,13 @@ PyMethodDef ring_methods[] = {
      "returns the index of the first one completed, or None.\n"
      "Raises KeyError if a field is missing; ValueError, TypeError or OverflowError naming the field that does not "
      "fit.\n"
-     "The buffer is then unchanged. A UserWarning, one per field, says that its dtype changes numbers by more than\n"
-     "rounding: fractions into integers, finite numbers that become infinite, imaginary parts, and numbers other than\n"
-     "0 and 1 into bool. Other names are ignored: the first time, a UserWarning names them.\n\n"
-     "With n_envs, env_ids names the environments whose rows are given: their numbers (rows,), or a mask (n_envs,)\n"
+     "The buffer is then unchanged. A UserWarning, once per field, reports that the field's dtype changes numbers by\n"
+     "more than rounding: fractions or imaginary parts are dropped, finite numbers become infinite, or numbers other\n"
+     "than 0 and 1 become True. Other names are ignored: the first time, a UserWarning names them.\n\n"
+     "With n_envs, env_ids names the environments whose rows are passed: their numbers (rows,), or a mask (n_envs,)\n"
      "of bools; with a mask, the fields may also hold a row of every environment, of which the selected rows are\n"
-     "added. An environment's steps must be added in order. Raises TypeError, ValueError or IndexError otherwise."},
+     "added. An environment's steps must be added in order. Raises TypeError, ValueError or IndexError for invalid\n"
+     "env_ids."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\n"
      "Store transitions as they are: do not form N-step transitions, and skip features written in Python."},
@@ -306,7 +307,9 @@ PyGetSetDef ring_properties[] = {
     {"segment", ring_segment, nullptr, "str: the shared segment's name; empty when not shared", nullptr},
     {"n_envs", ring_n_envs, nullptr, "int: the number of environments whose steps are added together", nullptr},
     {"nbytes", ring_nbytes, nullptr,
-     "int: bytes of memory reserved for rows and priorities, and in use for frames that are stored once, without files",
+     "int: bytes of memory reserved for rows and priorities, plus those in use for frames that are stored once; files "
+     "do "
+     "not count",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

@@ -414,11 +414,11 @@ PyObject* warn_no_more_than(PyObject* self, PyObject* other) {
 
 PyMethodDef methods[] = {
     {"_get_frames", get_frames, METH_O,
-     "_get_frames(field) -> (an empty array (0, *frame_shape), number of frames, whether next_* has frames of them, "
-     "axis)\n\n"
+     "_get_frames(field) -> (an empty array (0, *frame_shape), number of frames, whether next_* shares them, axis)"
+     "\n\n"
      "For a field whose frames are stored once; None for any other field, and for shared buffers. A value consists of\n"
-     "consecutive frames along the axis for fields of stack_compress, otherwise of one frame. Frames are counted by\n"
-     "environment."},
+     "consecutive frames along the axis for fields of stack_compress, otherwise of one frame. Frames are numbered one\n"
+     "environment after the other."},
     {"_get_frame_numbers", method(get_frame_numbers), METH_FASTCALL,
      "_get_frame_numbers(field, begin, end) -> (first, next_first): int64 (end - begin,), or None\n\n"
      "The first frame of each value of the transitions begin, begin + 1, ..., end - 1, counted from the oldest, and\n"
@@ -432,12 +432,13 @@ PyMethodDef methods[] = {
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nReturn the random generator's state."},
     {"_set_random", set_random, METH_O, "_set_random(state)\n\nSet the random generator's state."},
     {"_reseed", reseed, METH_O,
-     "_reseed(seed)\n\nRestart the random generator as in a constructor with this seed; None: one from the system."},
+     "_reseed(seed)\n\n"
+     "Restart the random generator as in a constructor with this seed, or if it is None, with one from the system."},
     {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nStore an empty buffer's next transition in `slot`."},
     {"_hold", method(hold), METH_FASTCALL,
      "_hold(next_index, stored)\n\n"
      "Make the `stored` slots before `next_index` the ones that hold transitions, with the data already in them.\n"
-     "Slots that held none get the largest priority, and every priority can be updated at once."},
+     "Slots that held none get the largest priority, and any priority can be updated immediately."},
     {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
     {"_get_head", get_head, METH_NOARGS,
      "_get_head() -> int\n\nReturn the number of the next transition, which never decreases."},
@@ -455,7 +456,7 @@ PyMethodDef methods[] = {
      "indexes, and the indexes. There are none without check_for_update, or for shared buffers."},
     {"_set_samples", set_samples, METH_O, "_set_samples(samples)\n\nRemember what `_get_samples` returned."},
     {"_warn_no_more_than", warn_no_more_than, METH_O,
-     "_warn_no_more_than(other)\n\nDo not warn of changed values in a field of which `other` has warned."},
+     "_warn_no_more_than(other)\n\nDo not warn of changed values in a field about which `other` has warned."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
