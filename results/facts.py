@@ -1,4 +1,4 @@
-"""Facts about a peer that the plan and the report need as typed values, in addition to its features' sentences."""
+"""Facts about a peer as typed values, for the plan and the report; its features are described in sentences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Facts:
 
 
 def facts_of(facts: Mapping[str, Any] | None, features: Mapping[str, str]) -> Facts:
-    """Return a peer's facts. Records made before 23 November 2026 have none; they are derived from the sentences."""
+    """Return a peer's facts. Records made before 23 November 2026 have none; they are derived from its features."""
     return Facts(**facts) if facts else _of_sentences(features)
 
 

@@ -1,7 +1,7 @@
 """The location of run files.
 
-The user's own runs are in results/runs/ (ignored by git), this project's are in results/reference/, and those of other
-people's machines are in results/machines/.
+The user's own runs are in results/runs/ (ignored by git), this project's runs are in results/reference/, and runs from
+other people's machines are in results/machines/.
 """
 
 from __future__ import annotations

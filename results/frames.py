@@ -97,10 +97,10 @@ def params_text(params: Mapping[str, Param]) -> str:
 def figures(samples: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell with samples: the median over launches (`value`), its interval, and the launches.
 
-    `low` and `high` are the exact 95% interval of a median, which order statistics give without any assumption about
-    the distribution (Hahn and Meeker 1991, "Statistical Intervals", section 5.2). With fewer than six launches, they
-    are the lowest and the highest sample; `confidence` is the probability that they contain the true median: 0.75 with
-    3 launches, 0.94 with 5, 0 with one.
+    `low` and `high` are the ends of the exact 95% confidence interval for the median, which is based on order
+    statistics and assumes nothing about the distribution (Hahn and Meeker 1991, "Statistical Intervals", section 5.2).
+    With fewer than six launches, they are the lowest and the highest sample; `confidence` is the probability that they
+    contain the true median: 0.75 with 3 launches, 0.94 with 5, 0 with one.
     """
     known = samples[samples["value"].notna() & (samples["status"] != "invalidated")]
     by_cell = known.groupby(CELL, sort=False, dropna=False)
@@ -129,9 +129,9 @@ def ratios(samples: pd.DataFrame, reference: str | Mapping[str, str] = REFERENCE
     """Return one row per cell: how many times as fast the peer is as its job's reference, by the rules of `figures`.
 
     Ratios are taken within a block, so that a slow minute of the machine affects both. Above 1 is faster than the
-    reference, whether a lower or a higher value is better. `reference` is one peer, or a peer per suite; jobs without
-    its figure are omitted, as are values that are not above 0. `is_bound`: the reference made so few calls that its
-    rate is uncertain, and only `low` counts.
+    reference, whether a lower or a higher value is better. `reference` is one peer, or a peer per suite; jobs for which
+    it has no figure are omitted, as are values that are not above 0. `is_bound`: the reference made so few calls that
+    its rate is uncertain, and only `low` counts.
     """
     known = samples[(samples["value"] > 0) & (samples["status"] != "invalidated")]
     named = known["suite"].map(reference) if isinstance(reference, Mapping) else reference
@@ -176,16 +176,16 @@ class Agreement:
 def for_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
     """Return these ratios with intervals that, for most jobs, contain the ratio of another run on the same machine.
 
-    A run's interval is for its own median. Another run's median varies just as much, so that interval contains it less
-    often: these intervals are twice as wide, and at least 20% to either side (docs/measuring/ratios.md shows how often
-    they contained another run's ratio).
+    A run's interval is for its own median. Another run's median varies just as much, so the interval contains that
+    median less often. These intervals are therefore twice as wide, and at least 20% to either side
+    (docs/measuring/ratios.md shows how often they contained another run's ratio).
     """
     factor = np.maximum(ratios["high"] / ratios["low"], BETWEEN_RUNS)
     return ratios.assign(low=ratios["value"] / factor, high=ratios["value"] * factor)
 
 
 def agreement(ratios: pd.DataFrame, first: str, second: str) -> Agreement:
-    """Compare the ratios of two runs, from a table of that name.
+    """Compare the ratios of two runs in a table as `ratios` returns it.
 
     Ratios based on fewer launches than `FEWEST_FOR_INTERVAL` have no interval, nor do lower bounds.
     """

@@ -20,7 +20,7 @@ FIELDS = ("suite", "benchmark", "peer", "workload")
 
 
 def withdraw(run: Run, reason: str, at: str, **wanted: str | None) -> list[Record]:
-    """Invalidate the records whose fields match `wanted` (None: any), and return them. Invalid ones are skipped."""
+    """Invalidate the records whose fields match `wanted` (None: any), and return them. Skip invalidated ones."""
     asked = {name: value for name, value in wanted.items() if value is not None}
     found = [
         record

@@ -89,7 +89,7 @@ def _usual_parameters(jobs: list[Job]) -> dict[str, object]:
 
 
 def _label(job: Job, template: str, near: list[Job], usual_of: dict[str, object]) -> str:
-    """Return a label such as "add 100". Parameters without a place in it are named only if they are unusual."""
+    """Return a label such as "add 100". Parameters that the template does not contain are added if they are unusual."""
     said = named_in(template)
     words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
     alike = [other.params for other in near if other.benchmark == job.benchmark]

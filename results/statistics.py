@@ -1,8 +1,8 @@
 """Figures and ratios, each with an interval. A launch (a fresh process) is the unit of repetition.
 
-Intervals are the exact ones of a median, which order statistics give without any assumption about the distribution
-(Hahn and Meeker 1991, "Statistical Intervals", section 5.2). With few launches, such an interval spans the samples, and
-contains the true median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. The report says so.
+Intervals are exact confidence intervals for the median, based on order statistics, and assume nothing about the
+distribution (Hahn and Meeker 1991, "Statistical Intervals", section 5.2). With few launches, such an interval spans the
+samples, and contains the true median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. The report says so.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def figure(values: Sequence[float]) -> Figure:
 
 @cache
 def rank(launches: int) -> int:
-    """Return the k for which the k-th lowest and the k-th highest sample are the ends of the interval, at least 1."""
+    """Return k, at least 1: the ends of the interval are the k-th lowest and the k-th highest sample."""
     least = next(count for count in range(launches + 1) if _at_most(count, launches) >= (1 - CONFIDENCE) / 2)
     return max(1, least)
 
@@ -104,7 +104,7 @@ def least_p(mine: int, others: int) -> float:
 
 
 def detectable(mine: Sequence[float], others: Sequence[float], power: float = 0.8) -> float:
-    """Return the difference of means that a test at 5% would find with this power, given these values' spread.
+    """Return the difference of means that a test at level 5% would find with this power, given these values' spread.
 
     Computed for Student's t-test, which the permutation test of the means resembles.
     """

@@ -42,7 +42,7 @@ def _validator() -> Validator:
 
 @cache
 def _conforms() -> Callable[[Any], bool]:
-    """Return a test of the schema that is 200 times as fast, but does not say what is wrong."""
+    """Return a check against the schema that is 200 times as fast, but does not say what is wrong."""
     try:
         from jsonschema_rs import validator_for
     except ImportError:  # in the venvs of peers, which load small files

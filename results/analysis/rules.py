@@ -18,7 +18,7 @@ class Rule:
 
     effect: float
     exact: bool = False
-    ignored: float = 0.0  # a difference between counts, in the figure's unit, up to which they are taken as equal
+    ignored: float = 0.0  # the largest difference between counts, in the figure's unit, that is ignored
 
 
 # Within one process, the ratios of pairs vary by 1 to 3% between launches: 5% can be detected in a minute or two.
@@ -31,11 +31,11 @@ STARTUP = Rule(0.25)
 SIZES = Rule(0.03, exact=True)
 # The size of the installed files depends a little on the order of linking, and no user cares about another 100 kB.
 INSTALLED = Rule(0.03, exact=True, ignored=100_000)
-# The counts of equal code at different addresses, or beside different modules, differed by up to 0.24%.
+# The counts of equal code at different addresses, or loaded with different modules, differed by up to 0.24%.
 WORK = Rule(0.01, exact=True)
-# These do not vary at all, except that a rare event may fall into the counted calls, which adds a twentieth per call.
+# These do not vary at all, except when a rare event falls into the counted calls, which adds a twentieth per call.
 CALLS = Rule(0.0, exact=True, ignored=0.1)
-#: Number of launches in which a count must be higher to be a regression, since counts vary a little by chance.
+#: Number of launches in which a count must be higher before it is a regression, since counts vary a little by chance.
 CONFIRMED = 3
 
 #: The suite whose figures are counted for each call.

@@ -9,13 +9,13 @@ from results.files import REFERENCE
 HISTORY, POWER = REFERENCE / "gate-history", REFERENCE / "gate"
 NEIGHBOUR, COUNTED = "neighbour", "work"  # prefixes of records' names
 LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
-BESIDE = ", beside a process that uses one core"
-BESIDE_TWO = ", beside two such processes"
+BESIDE = ", while another process uses one core"
+BESIDE_TWO = ", while two other processes use one core each"
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to measure pairs. Some ways leave out a rule against noise, to show how much the rule gains."""
+    """A way to measure pairs. Some ways leave out a rule against noise, to show how much that rule gains."""
 
     name: str
     what: str

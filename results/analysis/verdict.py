@@ -32,7 +32,7 @@ from results.words import counted
 BASE, HEAD = "base", "head"
 FASTER, LESS_WORK = "faster", "less work"  # notes on a benchmark that passes
 NOT_YET = "not measured yet"
-DIFFERS = "differs from launch to launch"  # further launches of a count cannot decide
+DIFFERS = "differs from launch to launch"  # for a count, further launches cannot decide
 
 
 class Status(IntEnum):
@@ -106,7 +106,7 @@ def judge(run: Run) -> list[Verdict]:
 
 
 def judge_what_can_be(run: Run) -> tuple[list[Verdict], HarnessError | None]:
-    """Return the verdicts on the benchmarks that can be judged, and why one of the others, if there are any, cannot."""
+    """Return the verdicts on the benchmarks that can be judged, and if there are others, why one of them cannot."""
     jobs = jobs_of(run)
     timed = sum(not rule_of(job).exact for job in jobs)
     verdicts, trouble = [], None
@@ -152,7 +152,7 @@ def decide(differences: Sequence[float], effect: float, timed: int) -> tuple[Wor
         if is_slower and median(differences[:looked]) >= limit:
             return Word.REGRESSION, "", looked
         if within[looked - 1] >= -math.log(MISSED):
-            return Word.PASS, "slower, but by less than what matters" if is_slower else "", looked
+            return Word.PASS, "slower, but by less than the smallest relevant change" if is_slower else "", looked
     return Word.CANT_TELL, _what_is_missing(differences, limit, timed, slower[-1], within[-1]), len(differences)
 
 
@@ -163,7 +163,7 @@ def _what_is_missing(differences: Sequence[float], limit: float, timed: int, slo
     more = (enough - wealth) * count / wealth if wealth > 0 else math.inf
     if more <= 20 * count:
         return f"needs about {counted(max(1, math.ceil(more)), 'more pair')}"
-    return "its change is close to what matters" if abs(centre - limit) < limit / 2 else "too noisy"
+    return "its change is close to the smallest relevant one" if abs(centre - limit) < limit / 2 else "too noisy"
 
 
 def _judge_counts(
