@@ -36,10 +36,10 @@ from cpprb_impl.ring.row_reader import RowReader
 
 log = logging.getLogger("cpprb_impl.hosts")
 
-LOOK_SECONDS = 0.05  # between checks whether this host's shard exists
-RETURN_SECONDS = 5.0  # for a lost shard to return; during this time, its explorers still add to its memory
-BATCH_ROWS = 100  # sent in one message, as in Ape-X; more if the shard is busy
-BATCH_BYTES = 1 << 18  # of rows that are sent together, if they exceed `BATCH_ROWS`
+LOOK_SECONDS = 0.05  # time between checks whether this host's shard exists
+RETURN_SECONDS = 5.0  # time for a lost shard to return; meanwhile, its explorers still add to its memory
+BATCH_ROWS = 100  # rows in a message, as in Ape-X; more if the shard is busy
+BATCH_BYTES = 1 << 18  # most bytes of a message with more than `BATCH_ROWS` rows
 WINDOW = 8  # batches that are sent before the first is acknowledged
 STAGED = 4096  # most rows that may wait to be sent, not counting unfinished n-step windows
 EXTRA = ("weights", "indexes")
@@ -145,7 +145,7 @@ class RemoteExplorer:
         What to do if a shard does not answer for `deadline` seconds.
     deadline : float
     compress : bool
-        Whether rows are compressed if calls then take less time.
+        Whether rows may be compressed: they are if calls then take less time.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class RemoteExplorer:
 
     @contextmanager
     def _whole_messages(self) -> Iterator[None]:
-        """Close the connection if a call is interrupted, since this may be in the middle of a message."""
+        """Close the connection if a call is interrupted, which may happen in the middle of a message."""
         try:
             yield
         except BaseException:
@@ -331,7 +331,7 @@ class RemoteExplorer:
         return self._address.host if self._address else "no host"
 
     def _receive(self, link: Link, seconds: float) -> Reply | None:
-        """Return the next reply, or None if the connection was lost or no reply came in time."""
+        """Return the next reply, or None if the connection was lost or no reply arrived in time."""
         poller = zmq.Poller()
         poller.register(link.socket, zmq.POLLIN)
         poller.register(link.monitor, zmq.POLLIN)

@@ -22,7 +22,7 @@ from cpprb_impl.layout.layout import Layout
 
 FOLDER = Path("/dev/shm")
 PREFIX = "/cpprb_impl-shard-"  # starts with the prefix by which abandoned segments are found
-WAIT_SECONDS = 20  # for a new shard to take over a name
+WAIT_SECONDS = 20  # time for a new shard to take over a name
 # $0: path of the name; $1: seconds. Descriptor 3 passes the pipe on: a background command otherwise reads /dev/null.
 KEEPER = """
 exec 3<&0

@@ -34,10 +34,10 @@ from cpprb_impl.layout.options import check_exponent
 
 log = logging.getLogger("cpprb_impl.hosts")
 
-ROW_BITS = 48  # of an index; the bits above are the shard's number
-PROBE_SECONDS = 0.05  # between probes of a shard that has supplied no rows recently
-MOST_BYTES = 1 << 30  # of a batch's rows, since a shard serves no other learner while drawing them
-GRACE_SECONDS = 0.15  # for the remaining shards to replace the rows of a shard abandoned at the deadline
+ROW_BITS = 48  # low bits of an index: the row's number; the bits above are the shard's
+PROBE_SECONDS = 0.05  # time between probes of a shard that has supplied no rows recently
+MOST_BYTES = 1 << 30  # most bytes of a batch, since a shard serves no other learner while drawing
+GRACE_SECONDS = 0.15  # time for other shards to replace the rows of a shard abandoned at the deadline
 
 
 class ShardsLost(ConnectionError):  # noqa: N818 (says what happened)
@@ -57,7 +57,7 @@ class Learner:
     deadline : float
         Seconds after which `sample` continues without a shard that does not answer.
     compress : bool
-        Whether shards compress rows if `sample` then takes less time.
+        Whether rows may be compressed: they are if `sample` then takes less time.
     normalize : {"buffer", "batch", None}
         The divisor of importance weights, as for `PrioritizedReplayBuffer`.
     alpha, eps : float
@@ -163,7 +163,7 @@ class Learner:
 
     @contextmanager
     def _whole_messages(self) -> Iterator[None]:
-        """Reconnect to all shards if a call is interrupted (Ctrl-C), since this may be in the middle of a message."""
+        """Reconnect to all shards if a call is interrupted (Ctrl-C), which may happen in the middle of a message."""
         try:
             yield
         except Exception:
@@ -323,7 +323,7 @@ class Learner:
         return least if self._normalize == "batch" else min(batch.least, least)
 
     def _await_new_shards(self, start: float) -> None:
-        """Wait until all shards have reported their sums; after the deadline, continue without the others."""
+        """Wait until all shards have reported their sums; after the deadline, continue without the rest."""
         while new := [source for source in self._sources.values() if source.is_new]:
             left = start + self._deadline - time.monotonic()
             if left > 0:

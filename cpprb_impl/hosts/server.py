@@ -26,8 +26,8 @@ from cpprb_impl.hosts.wire import Malformed, Reply, Request
 
 DRAWING, STORING = "drawing", "storing"
 REMEMBERED = 65_536  # explorers whose last batch is remembered; others' repeated batches may be stored twice
-SMALLEST_LIMIT = 1 << 16  # bytes of a part: greetings and priorities are smaller
-FRAMING = 64  # upper bound of the bytes that encryption adds to a part, which are 33
+SMALLEST_LIMIT = 1 << 16  # bytes of a part, more than greetings and priorities need
+FRAMING = 64  # upper bound of the bytes that encryption adds to a part (33)
 WAKES = 64  # messages that are answered between two checks of standard input
 
 Answer = Callable[[Sequence[zmq.Frame]], Sequence[Any] | None]  # returns the parts of the reply to a message

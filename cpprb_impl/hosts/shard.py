@@ -17,15 +17,15 @@ from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.server import DRAWING, STORING, ServerSettings
 from cpprb_impl.layout.layout import Layout
 
-PAUSE = 0.05  # seconds from the end of a server to its next start
-END_SECONDS = 3.0  # for a server to end by itself
+PAUSE = 0.05  # seconds from a server's end to its next start
+END_SECONDS = 3.0  # time for a server to end by itself
 SAVE_SECONDS = 10.0
 PIECE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class Address:
-    """A shard's location. A shard that is lost and recreated, empty, gets a new number."""
+    """A shard's location. An empty shard that replaces a lost one gets a new number."""
 
     number: int  # from 0 to 2^15 - 1
     host: str
@@ -123,7 +123,7 @@ class Shard:
         return {role: server.pid for role, server in self.servers.items()}
 
     def get_address(self) -> Address:
-        """Return where other processes find this shard."""
+        """Return the address at which other processes find this shard."""
         return self.address
 
     def wait(self) -> None:

@@ -34,7 +34,7 @@ UNENCRYPTED = (
     "encrypt=False sends all rows, priorities and the buffer's password in clear text: any machine that can read the "
     "network between the hosts can read and change the buffer. Omit encrypt unless that network is private"
 )
-START_SECONDS, CLOSE_SECONDS = 60.0, 15.0  # for the shards to start and to end
+START_SECONDS, CLOSE_SECONDS = 60.0, 15.0  # time for the shards to start, and to end
 
 
 class PrioritizedReplayBuffer:
@@ -223,7 +223,7 @@ class PrioritizedReplayBuffer:
         if explorer.gone_for() is None:
             return True
         here = self._shard_here()
-        if here is None or here == explorer.address:  # as far as is known yet
+        if here is None or here == explorer.address:  # so far, no new shard is known
             return explorer.may_return
         if here.number != explorer.address.number:  # empty
             return False

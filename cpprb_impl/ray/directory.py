@@ -25,10 +25,10 @@ from cpprb_impl.layout.layout import Layout
 
 log = logging.getLogger("cpprb_impl.hosts")
 
-LOOK_SECONDS = 0.2  # between checks of the cluster's nodes, and before a shard is restarted
-LONGEST_PAUSE = 10.0  # between attempts to start a shard that cannot start
-RETURN_SECONDS = 10.0  # for a lost shard to return before an error is raised
-NUMBERS = 1 << 15  # of shards
+LOOK_SECONDS = 0.2  # time between checks of the cluster's nodes, and before a shard is restarted
+LONGEST_PAUSE = 10.0  # longest time between attempts to start a shard that cannot start
+RETURN_SECONDS = 10.0  # time for a lost shard to return before an error is raised
+NUMBERS = 1 << 15  # shards have numbers below this
 
 
 class ClosedBufferError(Exception):

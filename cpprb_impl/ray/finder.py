@@ -13,8 +13,8 @@ from ray.exceptions import ActorDiedError, RayError
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.ray.directory import ClosedBufferError
 
-FIND_SECONDS = 0.5  # between two requests to the directory
-FIRST_SECONDS = 60.0  # for the first answer
+FIND_SECONDS = 0.5  # time between two requests to the directory
+FIRST_SECONDS = 60.0  # time for the first answer
 
 
 def check_ray() -> None:

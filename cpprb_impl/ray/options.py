@@ -13,14 +13,14 @@ LONGEST_DEADLINE = 1e6  # seconds; ZeroMQ counts milliseconds in 32 bits
 
 
 def parse_prefetch(value: Any) -> int:
-    """Return a number of batches."""
+    """Return `prefetch` as an int, a number of batches."""
     if (batches := integer("prefetch", value)) < 0:
         raise ValueError(f"prefetch must not be negative, got {value!r}")
     return batches
 
 
 def parse_deadline(value: Any) -> float:
-    """Return a number of seconds."""
+    """Return `deadline` as a float, a number of seconds."""
     if not 0 < (seconds := check_exponent("deadline", value)) <= LONGEST_DEADLINE:
         raise ValueError(f"deadline must be above 0 and at most {LONGEST_DEADLINE:g} s, got {value!r}")
     return seconds
