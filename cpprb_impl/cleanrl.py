@@ -19,7 +19,7 @@ class ReplayBufferSamples(NamedTuple):
     """Tensors of drawn steps. An observation with several parts is a dict of tensors."""
 
     observations: Any  # (batch_size, *shape)
-    actions: torch.Tensor  # (batch_size, numbers in an action)
+    actions: torch.Tensor  # (batch_size, elements of an action)
     next_observations: Any  # (batch_size, *shape)
     dones: torch.Tensor  # (batch_size, 1), float32
     rewards: torch.Tensor  # (batch_size, 1), float32
@@ -36,7 +36,7 @@ class ReplayBuffer(StepBuffer):
         From Gymnasium or Gym.
     action_space : Box, Discrete, MultiDiscrete or MultiBinary
     device : str or torch.device
-        Where the sampled tensors are; "auto" is the GPU if there is one. Steps are stored in main memory.
+        The device of sampled tensors; "auto" selects the GPU if there is one. Steps are stored in main memory.
     n_envs : int
     optimize_memory_usage : bool
         Whether to store an observation only once, although it is also the previous step's next observation. Each frame

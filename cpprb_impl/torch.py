@@ -60,7 +60,7 @@ class TensorSampler:
 
     def __init__(self, buffer: Buffer, device: torch.device | str = "cpu") -> None:
         if not callable(getattr(buffer, "sample", None)):
-            raise TypeError(f"buffer must be a buffer with a method sample, got {type(buffer).__name__}")
+            raise TypeError(f"buffer must have a method sample, got {type(buffer).__name__}")
         self._buffer = buffer
         self.device = torch.device(device)
         self._slots: dict[int, Iterator[_Slot]] = {}  # by batch size

@@ -141,7 +141,7 @@ class StoredArray:
         return self._bytes(first * row, end * row).view(self.dtype).reshape(end - first, *self.shape[1:])
 
     def _bytes(self, first: int, end: int) -> np.ndarray:
-        """Return these bytes of the array, after reading and checking the whole blocks that contain them."""
+        """Return the array's bytes first .. end - 1, after reading and checking the whole blocks that contain them."""
         first, end = first + self._header.size, end + self._header.size
         block = first // BLOCK
         begin = block * BLOCK
@@ -203,7 +203,7 @@ class ArrayReader:
             size, dtype, shape, fortran_order = header
             if dtype.hasobject or dtype.itemsize == 0 or fortran_order:
                 raise ValueError(
-                    f"the array must be plain and in C order, got {dtype} with fortran_order={fortran_order}"
+                    f"the array must have a plain dtype and C order, got {dtype} with fortran_order={fortran_order}"
                 )
             if math.prod(shape) * dtype.itemsize != info.file_size - size:
                 raise ValueError(f"shape {shape} of {dtype} does not fit the member's {info.file_size - size} bytes")

@@ -35,5 +35,5 @@ def _finished(source: Filling | PickledRows, task: tuple[str, int, str | None]) 
     filling = source if isinstance(source, Filling) else source.copied(source.parts())
     buffer = filling.finish()
     if task != this_task():
-        buffer._reseed(None)  # not `reseed`: a subclass's may need attributes that are not set yet
+        buffer._reseed(None)  # not `reseed`, since an override may need attributes that are not set yet
     return buffer

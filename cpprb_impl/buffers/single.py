@@ -23,7 +23,7 @@ from cpprb_impl.layout.options import OF_PRIORITIES, BufferOptions, EnvDict, Pri
 from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.object_transform import ObjectTransform
 
-OF_SAMPLE = ("weights", "indexes")  # columns of prioritized samples besides the fields
+OF_SAMPLE = ("weights", "indexes")  # columns of prioritized samples in addition to the fields
 BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
 PRIVATE, PRIORITIZED = known(BufferOptions), known(PrioritizedOptions)
 
@@ -141,7 +141,7 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         self._begin(layout, parse_seed(chosen["seed"]))
 
     def _batch_through(self, batch: dict[str, np.ndarray], indexes: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Return the batch that a method's caller receives for `batch`; only samples have `indexes`."""
+        """Return what a method's caller receives for `batch`; `indexes` is None unless the batch is a sample."""
         if indexes is None or not self._encodes():
             return batch if self._transform is None else self._transform.fill(batch)
         encoded = self._encode_sample(indexes)

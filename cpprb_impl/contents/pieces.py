@@ -266,7 +266,7 @@ class Piece:
 
 
 def itself(filling: Filling) -> Filling:
-    """Return the argument, so that the state of a piece becomes that of the filling."""
+    """Return the argument, so that a piece's state is set as the filling's state."""
     return filling
 
 

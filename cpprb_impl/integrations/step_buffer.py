@@ -105,7 +105,7 @@ class StepBuffer(StepState):
         self._choose_path(overridden(self, self._our_hooks))
 
     def _choose_path(self, hooks: frozenset[str]) -> None:
-        """Choose how `sample` works, given the overridden hooks: by calling them, or in the fast way.
+        """Choose whether `sample` calls the overridden `hooks` or, if there are none, draws in the fast way.
 
         Raises TypeError, and changes nothing, if a hook cannot be called as in the replaced buffer.
         """

@@ -76,8 +76,8 @@ def _fitting(name: str, array: Any, value: Any) -> np.ndarray:
         raise ValueError(f"{name} must have values that fit {array.dtype}, got {given.dtype} values that do not")
     if isinstance(value, np.memmap) and value.mode in ("r+", "w+"):
         raise ValueError(
-            f"{name} must be an array in memory, got a writable memory-mapped file, which add would not write: assign "
-            "a copy, made with np.array, or open the file with mode='r'"
+            f"{name} must be an array in memory, got a writable memory-mapped file, which add would not write to: "
+            "assign a copy, made with np.array, or open the file with mode='r'"
         )
     if array.ndim > NUMBERS_NDIM and not np.can_cast(given.dtype, array.dtype):
         warn(
@@ -191,8 +191,8 @@ class StepState:
         "n_envs": "create a buffer with that n_envs",
         "observation_space": "create a buffer for that space",
         "action_space": "create a buffer for that space",
-        "obs_shape": "create a buffer for a space that has it",
-        "action_dim": "create a buffer for a space that has it",
+        "obs_shape": "create a buffer for a space with the desired value",
+        "action_dim": "create a buffer for a space with the desired value",
         "optimize_memory_usage": "pass it to the constructor",
     }
 

@@ -1,8 +1,9 @@
 """The options of buffer constructors: their types, defaults and checks, each stated once.
 
-A new option needs a line in a class and in `OPTIONS`, a line in `parse_options` (bindings/options.cpp) and in the
-struct that this function fills, its use, and its docstring. An option at its default is not part of a `Layout`, so that
-buffers created by earlier versions have equal layouts; options that were always part of layouts are in `ALWAYS`.
+A new option needs a line in a class and one in `OPTIONS`, a line in `parse_options` (bindings/options.cpp) and one in
+the struct that this function fills, the code that uses it, and a docstring. An option at its default is not part of a
+`Layout`, so that buffers created by earlier versions have equal layouts; options that were always part of layouts are
+in `ALWAYS`.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ OPTIONS: dict[str, Option] = {
 TYPES = {**PrioritizedOptions.__annotations__, **SharedPrioritizedOptions.__annotations__}
 OF_PRIORITIES = PrioritizedOptions.__annotations__.keys() - BufferOptions.__annotations__.keys()
 OF_SHARING = SharedOptions.__annotations__.keys() - BufferOptions.__annotations__.keys()
-#: Options that constructors take, but that are not part of a layout, or only in a different form.
+#: Constructor options that are not part of a layout, or are part of it only in a different form.
 APART = {"default_dtype", "Nstep", "seed", "logger", "ctx", "backend"}
 ALWAYS = {"next_of", "stack_compress", "lock", "prefault", *PriorityOptions.__annotations__}
 

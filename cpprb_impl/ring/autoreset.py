@@ -33,7 +33,7 @@ class Autoreset(Transform):
         super().__init__()
         self.ends = end_fields(layout.added, layout.nstep)
         if not self.ends:
-            raise ValueError(f"autoreset needs a field that ends an episode, one of {', '.join(ENDS)}")
+            raise ValueError(f"autoreset needs a field that marks the end of an episode, one of {', '.join(ENDS)}")
         self._is_shared = "lock" in layout.options
         self.over = np.zeros(layout.n_envs, bool)  # whether the last step of each environment ended its episode
 

@@ -28,7 +28,7 @@ def chosen_rows(
             raise ValueError(f"env_ids must have the shape (rows,), got {given.shape}")
         if given.size == n_envs and len(values := set(given.tolist())) < n_envs and values <= {0, 1}:
             raise ValueError(
-                f"env_ids must not repeat a number if they are {n_envs} zeros and ones, probably a mask, got "
+                f"env_ids must not repeat a number if they are {n_envs} zeros and ones, which are probably a mask, got "
                 f"{given}: pass a mask as bools, or divide the call"
             )
         return given.astype(np.int64), rows

@@ -310,5 +310,5 @@ def test_files_keep_which_episodes_are_over():
 def test_bad_values_of_autoreset_are_refused(kind):
     with pytest.raises(ValueError, match="autoreset must be 'next_step' or None, got 'same_step'"):
         make(kind, autoreset="same_step")
-    with pytest.raises(ValueError, match="autoreset needs a field that ends an episode"):
+    with pytest.raises(ValueError, match="autoreset needs a field that marks the end of an episode"):
         kind(6, {"x": {}}, autoreset="next_step")

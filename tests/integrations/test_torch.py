@@ -238,7 +238,7 @@ def test_sizes_and_options_may_change(late):
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_bad_input_is_refused(late, device):
-    with pytest.raises(TypeError, match="buffer must be a buffer with a method sample, got list"):
+    with pytest.raises(TypeError, match="buffer must have a method sample, got list"):
         TensorSampler([], device)
     with pytest.raises(ValueError, match="batch_size"):
         TensorSampler(filled(ReplayBuffer), device).sample(-1)
