@@ -166,7 +166,7 @@ def control(samples: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many of a second run's ratios lie within a first run's intervals, among those that both runs have."""
+    """How many of a second run's ratios lie within a first run's intervals, among the ratios that both runs have."""
 
     within: int  # the intervals of the first run
     widened: int  # those of `for_another_run`

@@ -24,7 +24,7 @@ Status = Literal["ok", "failed", "wrong", "skipped", "broken", "left_out", "inte
 Better = Literal["lower", "higher"]
 Param = int | float | str | bool
 
-#: Units whose values may be negative: an environment may give negative rewards. schema.json names them, too.
+#: Units whose values may be negative: an environment may have negative rewards. schema.json names them, too.
 SIGNED = ("mean return",)
 #: Suites and profiles that have other names in older files.
 RENAMED = {

@@ -1,4 +1,4 @@
-"""How the figures of each suite are named and used: results/suites.toml, as values."""
+"""How the figures of each suite are named and used, as read from results/suites.toml."""
 
 from __future__ import annotations
 
