@@ -72,7 +72,9 @@ def test_later_pairs_do_not_change_the_verdict_on_a_benchmark():
 def test_noise_as_large_as_the_effect_leaves_the_verdict_open():
     judged = judge(gate_run(noise=0.4, launches=8, benchmarks=4))
     assert {v.word for v in judged} == {Word.CANT_TELL}
-    assert all("pair" in v.note or v.note in ("too noisy", "its change is close to what matters") for v in judged)
+    assert all(
+        "pair" in v.note or v.note in ("too noisy", "its change is close to the smallest relevant one") for v in judged
+    )
 
 
 def test_the_number_of_missing_pairs_is_estimated():
@@ -100,7 +102,7 @@ def test_a_small_but_certain_slow_down_passes_and_is_noted():
     word = decide([0.02] * 40, 0.05, 1)[0]
     assert word is Word.PASS
     decided = [each for each in first_decisions(shift=0.04, spread=0.004) if each[0] is Word.PASS]
-    assert any(note == "slower, but by less than what matters" for _, note, _ in decided)
+    assert any(note == "slower, but by less than the smallest relevant change" for _, note, _ in decided)
 
 
 @pytest.mark.slow

@@ -56,9 +56,9 @@ def test_the_table_is_made_from_the_records(tmp_path):
     assert rows["gates with a false alarm"] == ("0.0% [0.0%, 16.8%] of 20", "0.0% [0.0%, 84.2%] of 2")
     assert rows["20% slower, one process: found"][1] == "100.0% [15.8%, 100.0%] of 2"
     assert rows["50% slower, several processes: found"] == ("not measured", "not measured")
-    assert all(real == "not measured" for name, (_, real) in rows.items() if "beside" in name)
+    assert all(real == "not measured" for name, (_, real) in rows.items() if "another process" in name)
     save(tmp_path / f"{NEIGHBOUR}-pool.json", gate_run(noise=0.02, launches=30))
-    assert any("beside" in name and drawn != "not measured" for name, drawn, _ in power.rows(tmp_path))
+    assert any("another process" in name and drawn != "not measured" for name, drawn, _ in power.rows(tmp_path))
 
 
 def test_an_unmeasured_slowed_benchmark_does_not_count_as_missed(tmp_path):
