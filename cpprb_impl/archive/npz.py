@@ -203,7 +203,8 @@ class ArrayReader:
             size, dtype, shape, fortran_order = header
             if dtype.hasobject or dtype.itemsize == 0 or fortran_order:
                 raise ValueError(
-                    f"the array must have a plain dtype and C order, got {dtype} with fortran_order={fortran_order}"
+                    f"the array must have a plain dtype and be in C order, got {dtype} with "
+                    f"fortran_order={fortran_order}"
                 )
             if math.prod(shape) * dtype.itemsize != info.file_size - size:
                 raise ValueError(f"shape {shape} of {dtype} does not fit the member's {info.file_size - size} bytes")

@@ -22,7 +22,7 @@ NAMES |= {(module, name): name for module in MULTIARRAY for name in ("_reconstru
 
 SIMPLE_DTYPE = re.compile(r"[biufcmMSUO][0-9]{1,6}")
 UNIT = re.compile(rb"[A-Za-z]{1,7}")
-MOST_DEPTH = 8  # of nested values; cpprb's own files reach a depth of 7
+MOST_DEPTH = 8  # of nesting; cpprb's own files reach a depth of 7
 MOST_DIMENSIONS = 32
 
 

@@ -16,8 +16,8 @@ class CopyableBuffer(BufferBase):
     A copy holds the same transitions in the same slots with the same priorities, and is independent of the original. It
     draws the random numbers that the original would draw next; but in a different process or Ray task, its generator is
     seeded by the operating system, so that workers do not draw the same batches. `__init__` is not called for a copy.
-    Attributes are copied, with `__getstate__` and `__setstate__` if a subclass defines them, and every copy has its own
-    `_parts`.
+    Attributes are copied, using `__getstate__` and `__setstate__` if a subclass defines them, and every copy has its
+    own `_parts`.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

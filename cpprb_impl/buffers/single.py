@@ -57,8 +57,8 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         raises RuntimeError. Frames of `next_of` and `stack_compress` fields are kept in the files too; frame numbers
         and priorities stay in memory. Two buffers created at the same time with the same prefix never share a file, but
         either buffer's file may end up under each name. Disk space is reserved when the buffer is created, or, for
-        frames, as they are stored. Address space is reserved for the largest size that a file can reach, in one
-        mapping. For frames, that is twice the size of rows that share no frames: 100 GB of Atari frames with both
+        frames, as they are stored. For each file, one mapping reserves address space for the largest size that the file
+        can reach. For frames, that is twice the size of rows that share no frames: 100 GB of Atari frames with both
         options reserve 1.6 TB of the 128 TB available to a process. An address space limit (ulimit -v) must allow for
         that.
     Nstep : dict, optional
@@ -96,7 +96,7 @@ class ReplayBuffer(TransformedBuffer, CopyableBuffer):
         steps of the same environment. With "truncated", `on_episode_end` is not needed. `size` must be a multiple of
         `n_envs`. `add(env_ids=...)` adds rows of only some environments: numbers (rows,), or a mask (n_envs,) of bools.
     autoreset : "next_step", optional
-        How the vector environment begins new episodes, if `add` gets all of its steps: with Gymnasium's
+        How the vector environment begins new episodes, if `add` receives all of its steps: with Gymnasium's
         AutoresetMode.NEXT_STEP, the step after an episode's end only resets the environment, and is not stored. An
         episode ends where "done", "terminated", "truncated" or Nstep's "truncated" field is true. `add` is slower.
     seed : int, optional

@@ -83,7 +83,7 @@ class Rows:
         return field is not None and field.has_next and name.startswith("next_")
 
     def ranges(self, written: int) -> Iterator[tuple[int, int]]:
-        """Yield the first and the end row of each piece of the stored rows, and of further rows up to `written`."""
+        """Yield (first, end) for each piece of the stored rows, and of further rows up to `written`."""
         n_envs = self.buffer.n_envs
         step = max(rows_per_piece(self.kinds), LEAST * n_envs if self.framed else 1)
         step += -step % n_envs

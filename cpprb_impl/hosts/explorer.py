@@ -92,7 +92,7 @@ class LocalExplorer:
             threading.Thread(target=_watch, args=args, daemon=True).start()
 
     def flush(self) -> None:
-        """Return at once: rows are stored when `add` returns."""
+        """Return immediately: rows are stored when `add` returns."""
 
     def close(self) -> None:
         """Detach from the memory."""

@@ -362,7 +362,7 @@ class Learner:
         self._look_for_shards()
 
     def _wait(self, batch: Batch, start: float) -> bool:
-        """Wait until the batch is complete. Return False if its rows are lost, so that it must be requested again."""
+        """Wait until the batch is complete. Return False if rows are lost and it must be requested again."""
         end = start + self._deadline
         while batch.missing and not batch.is_lost:
             left = end - time.monotonic()

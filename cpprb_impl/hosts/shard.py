@@ -89,7 +89,7 @@ class Server:
 
 
 def own_address(host: str) -> str:
-    """Return this node's Ray address in digits, where servers listen. Raise OSError if it is not this machine's."""
+    """Return this node's Ray address, as a numeric address to listen at. Raise OSError if it is not this machine's."""
     try:
         with socket.socket() as trial:
             trial.bind((host, 0))

@@ -22,9 +22,10 @@ from cpprb_impl._native import _adopts_orphans, _segment_prefix
 
 SHELL = "/bin/sh"
 # $0: prefix of the names; $1, $2: this process's id and its start time, field 22 of /proc/$1/stat (field 3 is the
-# state). The outer shell exits at once, which makes the inner shell an orphan. Descriptor 3 passes the pipe on, since a
-# background command otherwise reads /dev/null. A process that ends closes its pipe slightly before it disappears, so
-# the first pause is short. A process that closed its descriptors but is still running is polled every second.
+# state). The outer shell exits immediately, which makes the inner shell an orphan. Descriptor 3 passes the pipe on,
+# since a background command otherwise reads /dev/null. A process that ends closes its pipe slightly before it
+# disappears, so the first pause is short. A process that closed its descriptors but is still running is polled every
+# second.
 SCRIPT = """
 trap '' INT TERM HUP QUIT
 lives() {

@@ -63,8 +63,8 @@ class PrioritizedReplayBuffer:
         Seconds after which a learner continues without a shard that does not answer, and an explorer looks for a
         different shard.
     when_lost : {"elsewhere", "wait"}
-        Whether an explorer without a shard on its own host, when its remote shard is lost, sends rows to a different
-        host or waits.
+        What an explorer without a shard on its own host does when its remote shard is lost: send rows to a different
+        host, or wait.
     encrypt : bool
         Whether messages are encrypted (CurveZMQ). Without encryption, all rows and the password that gives access to
         them can be read on the network, and a warning says so.
