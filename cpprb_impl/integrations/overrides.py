@@ -46,7 +46,7 @@ def replaces(buffer: object, name: str, ours: type) -> bool:
 
 
 def check_bases(kind: type, ours: type, names: tuple[str, ...]) -> None:
-    """Raise TypeError if our class hides a method in `names` of a later base of `kind`."""
+    """Raise TypeError if our class hides a method of a later base of `kind`, one of `names`."""
     bases = kind.__mro__
     for base in bases[bases.index(ours) :]:
         if issubclass(ours, base):

@@ -39,8 +39,8 @@ class StepBuffer(StepState):
     _our_hooks: ClassVar[Mapping[str, Any]]
     _overridden: frozenset[str]  # the hooks that a subclass or this instance replaces
     _own_draws: bool  # whether `sample` draws with the ring's generator, rather than NumPy's
-    _shapes: Mapping[str, tuple[int, ...]]  # of each part of the observations of one step: (n_envs, *shape)
-    _action_axes: tuple[int, ...] = ()  # (n_envs, *shape) if an action has several axes, of which the ring is unaware
+    _shapes: Mapping[str, tuple[int, ...]]  # by part of an observation: (n_envs, *shape)
+    _action_axes: tuple[int, ...] = ()  # (n_envs, *shape) if an action has several axes, which the ring does not know
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -226,7 +226,7 @@ class StepBuffer(StepState):
     def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:
         if not self.handle_timeout_termination:  # keep the stored timeouts, which a subclass may write itself
             return self._views["timeouts"][self._ring.get_next_index() // self.n_envs].copy()
-        if isinstance(infos, Mapping):  # Gymnasium's vector environments' infos do not say which step was truncated
+        if isinstance(infos, Mapping):  # a Gymnasium vector environment's infos do not say which step was truncated
             raise TypeError(
                 "infos must be a sequence of one dict per environment, got a dict: pass the terminations as done, "
                 "and handle_timeout_termination=False to the constructor"

@@ -116,7 +116,7 @@ class Views(dict[str, Any]):
     `__dict__`, the new views belong to the new ring, which keeps everything that was written to the arrays.
     """
 
-    handed_out = False  # whether an array was handed out, through which rows that are not stored may have been written
+    handed_out = False  # whether an array was handed out: the caller may have written rows that are not stored
     past_end: int | None = None  # the ring's head while pos is buffer_size: full is then False, as in the original
 
     def __init__(self, ring: Ring, fields: Fields, past_end: bool = False) -> None:

@@ -71,4 +71,4 @@ def _checked(given: Any, shape: tuple[int, ...]) -> int | None:
 
 
 def _names(kinds: Mapping[str, Any]) -> str:
-    return ", ".join(repr(name) for name in kinds) or "the observations, none of which can be stored once"
+    return ", ".join(repr(name) for name in kinds) or "the observations that can be stored once (none)"

@@ -43,7 +43,7 @@ def harm_of(
     stacked: Collection[str],
     sequences: Mapping[str, Any] | None = None,
 ) -> tuple[str, str]:
-    """Return the option that relies on the order of rows, and the harm in violating it; empty if there is none."""
+    """Return the option that relies on the order of rows, and the harm of a wrong order; empty if there is none."""
     if steps:
         return NSTEP
     if sequences:

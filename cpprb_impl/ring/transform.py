@@ -13,7 +13,7 @@ from cpprb_impl.ring.base import BufferBase
 
 
 class Transform(ForkSafe):
-    """Needed for fields of Python objects and for `autoreset`. It owns this process's state of each stream of steps.
+    """Needed for fields of Python objects and for `autoreset`. It owns this process's state for each stream of steps.
 
     Without a transform, the native ring owns that state (bindings/streams.hpp).
     """
