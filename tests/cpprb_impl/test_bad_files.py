@@ -262,8 +262,8 @@ def header_with(text: bytes) -> bytes:
     [
         (header_of((2**40, 4)) + bytes(64), "does not fit the member's 64 bytes"),
         (header_of((-8, 4)) + bytes(128), NOT_NUMPYS),
-        (header_of((8, 4), fortran=True) + bytes(128), "plain and in C order"),
-        (header_of((8, 4), "|O") + bytes(128), "plain and in C order"),
+        (header_of((8, 4), fortran=True) + bytes(128), "plain dtype and be in C order"),
+        (header_of((8, 4), "|O") + bytes(128), "plain dtype and be in C order"),
         (header_of((2**62, 0)) + b"", "obs: shape|column_0"),
         (b"\x93NUMPY\x01\x00\xff\xff{" + b"[" * 5000, "column_0"),
         (b"\x93NUMPY\x01\x00\x10\x00__import__('os')\n", "column_0"),
