@@ -38,10 +38,10 @@ class Step(NamedTuple):
 class Spec:
     """The rows that a buffer must store, and how it must sample them.
 
-    A row is drawn with a probability proportional to (priority + eps)^alpha, where eps is the peer's own. Weights use
-    beta (Schaul et al. 2015, equations 1 and 2). With `next_of`, next_obs is stored only once, as the following row's
-    obs; with `stack_compress`, each frame of a stack (the last axis of obs) is stored only once. Rows are then added in
-    the order of their episodes, which end where `done` is true.
+    A row is drawn with a probability proportional to (priority + eps)^alpha, where each peer has its own eps. Weights
+    use beta (Schaul et al. 2015, equations 1 and 2). With `next_of`, next_obs is stored only once, as the following
+    row's obs; with `stack_compress`, each frame of a stack (the last axis of obs) is stored only once. With either
+    option, rows are added in order, one episode after another; an episode ends where `done` is true.
     """
 
     capacity: int
@@ -63,8 +63,8 @@ class Unavailable(Exception):  # noqa: N818 (a state rather than an error)
     """The peer does not exist for this platform (no wheel, for instance). Its cells are skipped with this reason."""
 
 
-class WrongAnswer(AssertionError):  # noqa: N818 (its name is the verdict)
-    """A peer returned something that was not stored, or drew rows with wrong probabilities. It is then not timed.
+class WrongAnswer(AssertionError):  # noqa: N818 (named after the verdict)
+    """A peer returned something that was not stored, or drew rows with wrong probabilities. Such a peer is not timed.
 
     The message names the field (or "weights", "indexes", "priorities") and the error.
     """
@@ -144,27 +144,27 @@ class Adapter(Peer):
     def __init__(self, spec: Spec) -> None: ...
 
     # Adding rows, in the forms in which a training loop may provide them. The adapter contains the loops, in the
-    # library's own idiom, so that no call of the harness is timed between two adds.
+    # library's own idiom, so that the harness makes no call between two timed adds.
 
     @abstractmethod
     def add(self, steps: Sequence[Step]) -> None:
-        """Store `steps`, with one call of the library each."""
+        """Store `steps`, with one library call per step."""
 
     def add_dicts(self, steps: Sequence[dict[str, Any]]) -> None:
-        """Store `steps`, dicts with the keys of `Step` in the same order.
+        """Store `steps`, which are dicts with the keys of a `Step`, in the same order as in a `Step`.
 
-        This default is for a library that does not take the fields as keywords: it passes the values of each dict to
-        `add`. Rows with fields other than those of a `Step` are only added by this method, `add_columns` and
+        This default is for a library that does not accept the fields as keyword arguments: it passes the values of each
+        dict to `add`. Rows with fields other than those of a `Step` are only added by this method, `add_columns` and
         `add_batch`.
         """
         # `add` only unpacks its steps; building a Step for each would add a cost that no user has.
         self.add([step.values() for step in steps])  # type: ignore[misc]
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
-        """Store `steps` in a prioritized buffer, each with one call and its raw priority.
+        """Store `steps` with their raw priorities in a prioritized buffer, with one library call per step.
 
-        This default is for a library that takes no priority with a step (`GivenPriority.NOT_POSSIBLE` in its contract):
-        it ignores the priorities.
+        This default is for a library that does not accept a priority with a step (`GivenPriority.NOT_POSSIBLE` in its
+        contract): it ignores the priorities.
         """
         self.add(steps)
 
@@ -172,8 +172,8 @@ class Adapter(Peer):
     def add_batch(self, columns: Columns, priorities: Array | None = None) -> None:
         """Store all rows of `columns` ((rows, *shape) each) in as few calls as the library allows.
 
-        `priorities` are raw (before eps and alpha), float64 (rows,). If the library does not take them on add, the
-        adapter sets them as a user would have to.
+        `priorities` are raw (before eps and alpha), float64 (rows,). If the library does not accept them on add, the
+        adapter sets them afterwards, as a user would have to.
         """
 
     def add_batches(self, batches: Sequence[Step]) -> None:
@@ -239,7 +239,7 @@ class Adapter(Peer):
         return 0
 
     def serve(self) -> None:
-        """Accept explorers' pending rows, so that their calls return although the learner has stopped sampling."""
+        """Accept explorers' pending rows, so that their calls return even though the learner has stopped sampling."""
 
     def flush(self) -> None:
         """Wait until every row that this process added is stored."""

@@ -32,7 +32,7 @@ class Behaviour(StrEnum):
 
     @property
     def kept_by(self) -> tuple[Behaviour, ...]:
-        """Return the behaviours that satisfy a contract stating this one."""
+        """Return the behaviours that satisfy a contract in which this one is stated."""
         return (self,)
 
 
@@ -48,7 +48,7 @@ class Dtype(Behaviour):
     """The dtypes of a batch's columns."""
 
     KEPT = "kept"
-    WIDER = "wider", HAZARD  # Python's own numbers are stored: float64 for float32
+    WIDER = "wider", HAZARD  # stored as Python numbers: a float32 becomes a float64
     NARROWER = "narrower", HAZARD
     FLOATS = "floats for pixels", HAZARD  # bytes are stored as the floats that a network takes
     OTHER_KIND = "another kind", FAULT
@@ -117,7 +117,7 @@ class Replacement(Behaviour):
 
     WITH = "with"
     WITHOUT = "without"
-    STRATIFIED = "stratified"  # one draw from each of batch-size equal parts
+    STRATIFIED = "stratified"  # the sum of priorities is split into batch-size equal parts: one draw from each
 
 
 class StaleUpdate(Behaviour):
@@ -177,7 +177,7 @@ class BadPriority(Behaviour):
     REFUSED = "refused"
     IGNORED = "ignored"
     ABSOLUTE_VALUE = "as its size"
-    POISONS = "poisons", HAZARD  # later draws fail or are wrong, or have NaN weights
+    POISONS = "poisons", HAZARD  # later draws fail, are wrong or have NaN weights
     RULES_EVERY_DRAW = "rules every draw", HAZARD
     WAITS = "waits", HAZARD
     PANICS = "panics", HAZARD

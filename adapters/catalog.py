@@ -85,7 +85,8 @@ SERVED: dict[str, str] = {
 #: This project's own buffer. A wrong answer from it or one of its variants fails the run.
 OURS = "cpprb_impl"
 
-#: Our buffer in a typical first server. If the server hangs, this project is not at fault.
+#: Our buffer in a simple replay server, such as users typically write first. If the server hangs, this project is not
+#: at fault.
 OURS_IN_A_SERVER = "cpprb_impl[replay server]"
 
 #: Buffers over several hosts. They are measured by the hosts suite only, with its own profile.

@@ -115,7 +115,7 @@ def _field_digests(name: str, column: Array, field: Field, rows: int) -> list[by
 
 
 def are_pixels_as_floats(column: Array, added: np.dtype) -> bool:
-    """Whether a column of bytes, the pixels of frames, was returned as the same numbers in floats, as networks take
+    """Whether a column of bytes (the pixels of frames) was returned as floats with the same values, as networks need
     them."""
     return added == np.uint8 and column.dtype.kind == "f" and np.array_equal(column, column.astype(added))
 
@@ -126,7 +126,8 @@ def check_rows(batch: Columns, columns: Columns, fields: Mapping[str, Field]) ->
 
 
 def draw(adapter: Adapter, spec: Spec, batch_size: int) -> Columns:
-    """Draw one batch as a learner does; in a prioritized buffer, then update the priorities of its rows."""
+    """Draw one batch as a learner does: if the buffer is prioritized, also update the priorities of the batch's
+    rows."""
     batch = adapter.sample(batch_size)
     if spec.prioritized:
         copy = {name: np.array(column) for name, column in batch.items()}
@@ -136,7 +137,7 @@ def draw(adapter: Adapter, spec: Spec, batch_size: int) -> Columns:
 
 
 def check_full(adapter: Adapter, capacity: int) -> None:
-    """Check that the buffer holds exactly as many rows as its capacity."""
+    """Check that the number of stored rows equals the capacity."""
     stored = len(adapter)
     if stored != capacity and not (adapter.contract.whole_episodes and stored):
         raise WrongAnswer(f"size: {stored} rows stored, expected {capacity}")
@@ -149,7 +150,7 @@ def check_round_trip(adapter: Adapter, spec: Spec, known: AddedRows, batch_size:
 
 
 def check_overwriting(adapter: Adapter, spec: Spec, columns: Columns, batch_size: int = 32, batches: int = 80) -> None:
-    """Check that the last `capacity` rows of `columns`, already added in order, can all be drawn, and no others.
+    """Check that exactly the last `capacity` rows of `columns` can be drawn. The rows have been added in order.
 
     Rows not yet passed to the library (`Adapter.waiting`) count as not added. The default number of draws suffices for
     a capacity of about 128 rows.
@@ -171,9 +172,10 @@ def check_overwriting(adapter: Adapter, spec: Spec, columns: Columns, batch_size
 
 
 def check_priorities(adapter: Adapter, spec: Spec, *, rows: int = 64, batch_size: int = 16, batches: int = 400) -> None:
-    """Check that an empty prioritized adapter draws by priority, returns correct weights, and applies updates.
+    """Check that a prioritized adapter draws by priority, returns correct weights, and applies updates. It must be
+    empty.
 
-    Adds `rows` rows from `keyed_columns` (at most the capacity); they remain in the buffer with other priorities.
+    Adds `rows` rows from `keyed_columns` (at most the capacity); they remain in the buffer, with changed priorities.
     """
     columns = keyed_columns(spec.fields, rows)
     raw = np.random.default_rng(spec.seed).permutation(np.geomspace(0.05, 5.0, rows))
@@ -195,14 +197,15 @@ def _expected_shares(adapter: Adapter, spec: Spec, raw: Array) -> Array:
 def _check_weights_and_count(
     adapter: Adapter, spec: Spec, known: AddedRows, raw: Array, batch_size: int, batches: int
 ) -> Array:
-    """Count how often each row is drawn. Each batch is updated with the priorities that its rows already have."""
+    """Check the weights, and count how often each row is drawn. Each update sets its rows' priorities to the values
+    that they already have."""
     counts = np.zeros(len(raw), dtype=np.int64)
     for _ in range(batches):
         batch = adapter.sample(batch_size)
         numbers = known.check(batch, batch_size)
         check_weights(batch["weights"], raw[numbers], raw, adapter, spec)
         adapter.update_priorities(batch["indexes"], raw[numbers])
-        # Without replacement, only the first draw of a batch is proportional to the priorities.
+        # Without replacement, only a batch's first row is drawn in proportion to the priorities.
         counted = numbers[:1] if adapter.contract.withholds_sampled_rows else numbers
         np.add.at(counts, counted, 1)
     return counts
@@ -215,7 +218,8 @@ def check_weights(weights: Array, drawn: Array, all_raw: Array, adapter: Adapter
         raise WrongAnswer(
             f"weights: dtype {weights.dtype} and shape {weights.shape}, expected floats of shape {drawn.shape}"
         )
-    # N and the total cancel: what remains is a row's priority relative to that of the row with the largest weight.
+    # N and the total cancel out: a weight depends only on the ratio of the row's priority to that of the row with the
+    # largest weight.
     base = (drawn if adapter.contract.weights is ImportanceWeights.OVER_BATCH else all_raw).min()
     expected = ((drawn + eps) / (base + eps)) ** (-spec.alpha * spec.beta)
     if not np.allclose(weights, expected, rtol=1e-3, atol=0):
@@ -253,7 +257,8 @@ def chi_square(counts: Array, shares: Array, least: float = 0.0) -> tuple[float,
 
 
 def _groups(expected: Array, least: float) -> Array:
-    """Group neighbouring rows until each group expects `least` draws. The remainder joins the last group."""
+    """Group neighbouring rows so that at least `least` draws are expected per group. The remainder joins the last
+    group."""
     groups, group, held = np.zeros(len(expected), int), 0, 0.0
     for i, each in enumerate(expected):
         if held >= least and held > 0 and expected[i:].sum() >= least:
@@ -264,8 +269,8 @@ def _groups(expected: Array, least: float) -> Array:
 
 
 def _check_update(adapter: Adapter, spec: Spec, known: AddedRows, rows: int) -> None:
-    """Raise the priority of every eighth row, and lower those of other rows when they are drawn: in the end, nearly all
-    draws must return raised rows."""
+    """Raise the priority of every eighth row, and lower the priorities of other rows when they are drawn: in the end,
+    nearly all draws must return raised rows."""
     batch_size = 4  # fewer than the raised rows, so that drawing without replacement can pass
     raised = np.arange(rows) % 8 == 3
     share: list[float] = []

@@ -1,4 +1,4 @@
-"""Child processes that exit with their parent, even if it is killed by SIGKILL."""
+"""Child processes that exit with their parent, even if the parent is killed by SIGKILL."""
 
 from __future__ import annotations
 

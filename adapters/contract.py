@@ -111,14 +111,14 @@ class Contract:
     eps: float = 0.0
     #: whether the library returns importance weights; if not, the adapter computes them from probabilities
     returns_weights: bool = True
-    #: number of batches fetched ahead of `sample`; they were drawn with the priorities from before an update
+    #: number of batches that are prefetched; an update of priorities does not affect these
     batches_ahead: int = 0
     #: whether whole episodes are overwritten, so that the number of stored rows is only close to the capacity
     whole_episodes: bool = False
-    #: whether functions are compiled again for each capacity, which takes memory that does not belong to the rows
+    #: whether functions are compiled again for each capacity, which takes memory that is not part of the rows
     compiles: bool = False
 
-    # What the conformance suite observes, with one check each.
+    # What the conformance suite observes: one check per field.
     round_trip: RoundTrip = RoundTrip.EXACT
     dtype: Dtype = Dtype.KEPT
     shape: Shape = Shape.KEPT

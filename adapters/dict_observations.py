@@ -11,7 +11,7 @@ OBS, NEXT_OBS = "obs.", "next_obs."
 
 
 def parts(fields: Iterable[str]) -> list[str]:
-    """Return the x of each field "obs.x"; return nothing if an observation is one array."""
+    """Return x for each field named "obs.x"; return an empty list if an observation is a single array."""
     return [field.removeprefix(OBS) for field in fields if field.startswith(OBS)]
 
 

@@ -1,7 +1,7 @@
-"""Another project's adapter, in its own file, for comparing the project's buffer with others, or two versions of it.
+"""The adapter of another project, for comparing its buffer with other buffers, or two versions of its buffer.
 
-The environment variable REPLAYBENCH_ADAPTER names the file, so that launches read it too. The adapter is then a
-single-process peer. docs/gate-elsewhere.md says how to write one.
+The environment variable REPLAYBENCH_ADAPTER names the adapter's file, so that launches read it too. The adapter is then
+a single-process peer. docs/gate-elsewhere.md says how to write one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ VARIABLE = "REPLAYBENCH_ADAPTER"
 
 
 class BadAdapter(Exception):  # noqa: N818 (named like its siblings in base)
-    """The file does not define one adapter; the message says why."""
+    """The file does not define exactly one usable adapter; the message says why."""
 
 
 def adapters() -> dict[str, type[Adapter]]:
-    """Return the adapter by its name, or nothing if the variable is not set. Raises `BadAdapter`."""
+    """Return the adapter as {its name: its class}, or an empty dict if the variable is not set. Raises `BadAdapter`."""
     file = os.environ.get(VARIABLE)
     if not file:
         return {}
@@ -50,7 +50,7 @@ def _load(file: str) -> type[Adapter]:
         raise BadAdapter(f"no such Python file: {file}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look it up
-    writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # the project's folder is left alone
+    writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # write no files into the project's folder
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -26,7 +26,7 @@ _ON_ADD = {
 
 
 def sentences(contract: Contract) -> dict[str, str]:
-    """Return the sentence of each column. It may end with its evidence in square brackets."""
+    """Return the sentence for each column. It may end with its evidence in square brackets."""
     return {
         "batch_add": _yes_or_no(contract.batch_add),
         "flexible_fields": _yes_or_no(contract.fields, contract.fields.value is RowFields.ANY),

@@ -31,7 +31,8 @@ class HostsAdapter(Adapter):
 
     #: whether the buffer needs a Ray cluster over all hosts, with the head listening on `RAY_PORT`
     on_ray: ClassVar[bool] = False
-    #: part of the command line of the processes that serve rows on a data host; None: the process that calls `serving`
+    #: text in the command lines of the processes that serve rows on a data host; None: the process that calls `serving`
+    #: serves them
     victim: ClassVar[str | None] = None
 
     @classmethod
@@ -44,7 +45,7 @@ class HostsAdapter(Adapter):
     def __init__(self, spec: Spec, place: Place) -> None: ...
 
     def handle(self) -> bytes:
-        """Return what explorers need in order to join, besides the place."""
+        """Return what explorers need in addition to a `Place` in order to join."""
         return b""
 
     @classmethod

@@ -10,7 +10,7 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 
-#: The venv of both libraries: a NumPy version from their time, and none of their other requirements.
+#: The venv for both libraries. It has a NumPy version from their time, and none of their other requirements.
 VENV = "legacy"
 
 

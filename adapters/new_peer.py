@@ -103,7 +103,7 @@ def _check_name(name: str, module: str, folder: Path) -> str | None:
 
 def _register(file: Path, line: str) -> None:
     """Add a line to the end of ON_REQUEST: a new peer is measured only when named."""
-    start = "\nON_REQUEST: dict[str, str] = {"  # not that of SHARED_ON_REQUEST, for instance
+    start = "\nON_REQUEST: dict[str, str] = {"  # does not match SHARED_ON_REQUEST, for instance
     text = file.read_text().replace(f"{start}}}", f"{start}\n}}")
     end = text.index("\n}", text.index(start)) + 1
     file.write_text(text[:end] + line + text[end:])

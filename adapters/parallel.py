@@ -10,7 +10,7 @@ import numpy as np
 
 from adapters.base import Columns
 
-ENVIRONMENTS = 100  # the number of rows in a batch of the suites
+ENVIRONMENTS = 100  # rows per batch in the suites
 
 
 def environments(capacity: int) -> int:

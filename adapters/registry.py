@@ -27,7 +27,7 @@ from adapters.hosts import HostsAdapter
 from adapters.training_arm import TrainingArm
 from adapters.venvs import NotInstalled
 
-#: The peers to which ratios are taken: for single-process buffers, for shared buffers, for buffers over hosts, and for
+#: The reference of each kind of buffer, for ratios: single-process buffers, shared buffers, buffers over hosts, and
 #: buffers inside a learner.
 REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]", "stable-baselines3[training]")
 
@@ -48,7 +48,7 @@ def family(name: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether this project answers for the failures of the peer."""
+    """Return whether this project is responsible for the peer's failures."""
     return family(name) == OURS and name != OURS_IN_A_SERVER
 
 
@@ -60,7 +60,9 @@ def every() -> list[str]:
 def _external() -> dict[str, type[Adapter]]:
     found = external.adapters()
     if taken := found.keys() & classes().keys():
-        raise external.BadAdapter(f"an adapter's name must not be that of a peer of this project, got {taken.pop()!r}")
+        raise external.BadAdapter(
+            f"an adapter's name must differ from the names of this project's peers, got {taken.pop()!r}"
+        )
     return found
 
 
@@ -85,9 +87,10 @@ def training_arms() -> list[str]:
 
 
 def chosen(names: Collection[str]) -> list[str]:
-    """Return the peers that `names` select, and another project's. A name selects the peer and its variants, except
-    variants used without a learner that need a different venv from the peer's: only their own names select them. "all"
-    selects every peer, and an empty collection selects the default peers. Raises `UnknownPeer`."""
+    """Return the peers that `names` select and, if there is an external adapter, its peer. A name selects the peer and
+    its variants, except variants used without a learner that need a different venv from the peer's: only their own
+    names select them. "all" selects every peer, and an empty collection selects the default peers. Raises
+    `UnknownPeer`."""
     if not names:
         on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
         return [name for name in every() if name not in on_request]

@@ -1,4 +1,4 @@
-"""Separate venvs for peers whose requirements conflict with those of others.
+"""Separate venvs for peers whose requirements conflict with those of other peers.
 
 One peer's pins must not restrict another's version, so each group of compatible peers has a virtual environment (venv)
 in `.peers/<name>`, installed from `adapters/pins/<name>.txt` without dependency resolution. A launch of such a peer
@@ -56,14 +56,14 @@ def trouble(name: str) -> str | None:
     """Return why this venv cannot be used, or None if it can."""
     if not is_known(name):
         known = ", ".join(sorted(path.stem for path in PINS.glob("*.txt")))
-        return f"there is no venv {name!r}; there are: {known}"
+        return f"unknown venv {name!r}; known venvs: {known}"
     if _failed(name).exists():
         return _failed(name).read_text()
     return None if _installed(name) else f"its venv, {name!r}, is not installed"
 
 
 def shown(name: str | None) -> str:
-    """Return the interpreter for a command to be run in the checkout; "python" is that of the common venv."""
+    """Return the interpreter of a venv as typed in the checkout; "python" stands for the common venv's interpreter."""
     return f"{ROOT.name}/{name}/bin/python" if name else "python"
 
 

@@ -2,9 +2,9 @@
 
 Written for this project from the behaviour of the original, without any of its code.
 `tests/adapters/peers/test_fidelity.py` compares the two: the same seed gives the same draws and weights. The code does
-as much work as the original, so that it is as fast: rows are tuples in a Python list, a Python loop gathers a batch,
-and priorities are kept in a sum tree and a min tree written in Python. Two oddities of the original are kept: the
-buffer stores references to the caller's arrays, and the row in the last occupied slot is never drawn by priority.
+as much work as the original, so that it is equally fast: rows are tuples in a Python list, a Python loop gathers a
+batch, and priorities are kept in a sum tree and a min tree written in Python. Two oddities of the original are kept:
+the buffer stores references to the caller's arrays, and the row in the last occupied slot is never drawn by priority.
 
 Used as deepq's training loop does: positional `add`, then `sample(batch_size, beta)` and
 `update_priorities(idxes, new_priorities)`.
@@ -114,7 +114,7 @@ class SegmentTree:
 
 
 class BaselinesPrioritizedReplayBuffer(BaselinesReplayBuffer):
-    """Proportional priorities, drawn independently."""
+    """Draws rows independently, with probabilities proportional to priority^alpha."""
 
     def __init__(self, size: int, alpha: float, seed: int | None = None) -> None:
         super().__init__(size, seed)
@@ -185,7 +185,7 @@ class BaselinesStyle(Adapter):
         self.buffer = self.make_buffer(spec)
 
     def make_buffer(self, spec: Spec) -> Any:
-        """The only method that the adapter of the original overrides."""
+        """Return the buffer. The adapter of the original overrides only this method."""
         if spec.prioritized:
             return BaselinesPrioritizedReplayBuffer(spec.capacity, spec.alpha, spec.seed)
         return BaselinesReplayBuffer(spec.capacity, spec.seed)

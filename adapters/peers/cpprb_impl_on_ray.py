@@ -1,6 +1,7 @@
 """cpprb_impl over the hosts of a Ray cluster: `cpprb_impl.ray.PrioritizedReplayBuffer`.
 
-Each data host has a shard. The learner makes the buffer; explorers get a copy, pickled like a task's argument.
+Each data host has a shard. The learner makes the buffer and passes it to explorers, pickled as an argument of a Ray
+task would be.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class CpprbImplOnRay(CpprbAPI, HostsAdapter):
         batches_ahead=2,
     )
     on_ray = True
-    victim = "cpprb_impl.hosts.server"  # their supervisor starts them again, with the rows
+    victim = "cpprb_impl.hosts.server"  # their supervisor restarts them, with their rows
     encrypt: ClassVar[bool] = True
     compress: ClassVar[bool] = True
 
@@ -92,7 +93,5 @@ class CpprbImplOnRayUnencrypted(CpprbImplOnRay):
 
 class CpprbImplOnRayUncompressed(CpprbImplOnRay):
     name = "cpprb_impl[Ray, uncompressed]"
-    usage = (
-        "the same with compress=False, which shows what compression changes, and what rows that do not compress cost"
-    )
+    usage = "the same with compress=False, which shows the effect of compression, and the cost of incompressible rows"
     compress = False

@@ -1,11 +1,12 @@
 """d3rlpy: the replay buffer of a library for offline learning, which stores whole episodes.
 
 It is the best-known library for offline reinforcement learning, with far fewer users than Stable-Baselines3 or TorchRL,
-and is not commonly used for online learning. Its `append` and `clip_episode` (page "Replay Buffer") take the steps of
-one episode after another without next_obs, which is the obs of the following step, or zeros where an episode
-terminates. A row with its own next_obs is therefore stored as an episode of two steps, of which the `FIFOBuffer` keeps
-one transition. A `TransitionPicker`, the library's own way to define a transition, is implemented here to report
-whether it is terminal. A user with whole episodes adds them at a lower cost; sampling costs the same.
+and is not commonly used for online learning. Its `append` and `clip_episode` (page "Replay Buffer") accept steps in
+order, one episode after another, and without next_obs: a batch's next_obs is the obs of the following step, or zeros
+where an episode terminates. A row with its own next_obs is therefore stored as an episode of two steps, of which the
+`FIFOBuffer` keeps one transition. A `TransitionPicker`, the library's own way to define a transition, is implemented
+here to report whether the transition is terminal. A user who adds whole episodes pays less per step for adding, and the
+same for sampling.
 
 A batch is float32 throughout, images included, and is cast back to the dtypes of the fields.
 """
@@ -81,7 +82,7 @@ class D3rlpy(Adapter):
             reward_signature=signature("rew"),
             action_space=ActionSpace.DISCRETE if discrete else ActionSpace.CONTINUOUS,
             action_size=1 if discrete else spec.fields["act"].shape[0],
-            cache_size=1,  # only used for episodes appended step by step, which this adapter never does
+            cache_size=1,  # only used if episodes are appended step by step, which this adapter never does
         )
 
     def add(self, steps: Sequence[Step]) -> None:

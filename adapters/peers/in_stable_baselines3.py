@@ -46,8 +46,8 @@ class OwnBuffer(InStableBaselines3):
 class OwnBufferOptimized(OwnBuffer):
     name = "stable-baselines3[training, optimized]"
     usage = (
-        "as stable-baselines3[training], with optimize_memory_usage=True, which it only allows with "
-        "handle_timeout_termination=False: a time limit is then learned as the end of an episode"
+        "as stable-baselines3[training], with optimize_memory_usage=True, which requires "
+        "handle_timeout_termination=False: the learner then treats a time limit as the end of an episode"
     )
     handles_timeouts = False
     keeps_last_next_obs = False

@@ -138,7 +138,7 @@ class Pfrl(Adapter):
     def _with_weights(self, batch: Columns, rows: Sequence[dict[str, Any]]) -> Columns:
         if self.prioritized:
             batch["weights"] = np.array([row["weight"] for row in rows], np.float32)
-            batch["indexes"] = self.buffer.memory.sampled_indices  # the update takes errors only
+            batch["indexes"] = self.buffer.memory.sampled_indices  # the update accepts only errors
         return batch
 
     def update_priorities(self, indexes: Sequence[int], priorities: np.ndarray) -> None:
@@ -153,7 +153,7 @@ class PfrlNaive(Pfrl):
     usage = "as pfrl, with columns from batch_experiences, as in its agents (pfrl.replay_buffer)"
     contract = replace(
         Pfrl.contract,
-        fields=Stated(RowFields.FIXED, "the five fields of batch_experiences; append takes any"),
+        fields=Stated(RowFields.FIXED, "the five fields of batch_experiences; append accepts any"),
         returns=Stated(Returns.ROWS, "stacked by its batch_experiences"),
     )
 

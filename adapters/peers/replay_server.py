@@ -1,7 +1,8 @@
-"""A typical first replay server: one process with a ZeroMQ socket, asyncio, and pickled messages.
+"""A simple replay server, typical of first implementations: one process with a ZeroMQ socket, asyncio, and pickled
+messages.
 
-The design is that of the Ape-X servers that this project started from, without their lock: buffer calls await nothing,
-so they exclude each other anyway. The buffer is cpprb's or ours.
+It is designed like the Ape-X servers that this project started from, but needs no lock: a buffer call contains no
+`await`, so two calls never overlap. The buffer is cpprb's or ours.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 
 class ReplayServer(HostsAdapter):
-    """The client; rows are on the first data host only."""
+    """The client of the server, which is on the first data host only."""
 
     behind: ClassVar[type[Adapter]]  # the buffer in the server
 

@@ -4,7 +4,7 @@ Used as its DQN does (`rlox.algorithms.dqn`): `push` of one step with the action
 the caller increments, `update_priorities` with uint64 indices. Rows are flat and float32 throughout. Other values are
 cast and flattened before an add. After a sample, actions are cast back to integers, as its DQN does; observations stay
 float32, as its networks take them, and get their shape back.
-`sample` returns the same rows for the same seed, so each call needs a new one.
+`sample` returns the same rows for the same seed, so each call needs a new seed.
 """
 
 from __future__ import annotations

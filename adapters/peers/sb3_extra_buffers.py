@@ -1,8 +1,8 @@
 """sb3-extra-buffers: Stable-Baselines3's replay buffer with compressed observations.
 
 `CompressedReplayBuffer` takes the place of Stable-Baselines3's buffer, so it is used in the same way. Each observation
-and each next observation is compressed separately, with the method that the README uses for LZ4. `dtypes` (see there)
-is the dtype of the observations: by default, values are cut to 8 bits.
+and each next observation is compressed separately, with the method that the README uses for LZ4. `dtypes` (see the
+README) must be the dtype of the observations: by default, values are truncated to 8 bits.
 """
 
 from __future__ import annotations

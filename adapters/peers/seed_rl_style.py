@@ -1,9 +1,9 @@
 """A prioritized buffer in TensorFlow variables, in the style of SEED RL's `PrioritizedReplay` (its `common/utils.py`).
 
-SEED RL has no installable release. This buffer was written for this project without any of its code, so its speed is
-not the original's. In this design, columns and priorities are variables on the training device, and every operation is
-a `tf.function`. There is no tree: each sample raises all priorities to the exponent, sums them and draws from them, so
-its time grows with the capacity. Weights are relative to the largest in the batch. With an exponent of 0, rows are
+SEED RL has no installable release. This buffer was written for this project without any of SEED RL's code, so its speed
+is not the original's. In this design, columns and priorities are variables on the training device, and every operation
+is a `tf.function`. There is no tree: each sample raises all priorities to the power of alpha, sums them and draws from
+them, so its time grows with the capacity. Weights are relative to the largest in the batch. If alpha is 0, rows are
 drawn uniformly without this work.
 """
 

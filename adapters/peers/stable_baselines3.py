@@ -6,8 +6,8 @@ row. "stable-baselines3[vector]" has up to 100 (`n_envs`); rows wait until there
 named "obs.x" and "next_obs.x" select a `DictReplayBuffer`. `handle_timeout_termination` is off, because it needs steps
 whose `infos` report a timeout, which a `Step` lacks. `done` is stored and returned as float32.
 
-Its `optimize_memory_usage` is not equivalent to this project's `next_of`: an episode's last next_obs is overwritten
-with the first obs of the next one, and one row of a full buffer is never drawn.
+The buffers' option `optimize_memory_usage` is not equivalent to this project's `next_of`: an episode's last next_obs is
+overwritten with the first obs of the next one, and one row of a full buffer is never drawn.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_an_external_peer_is_measured_beside_the_others(tmp_path):
         ),
         (
             ADAPTER + "    distribution = usage = contract = None\n    name = 'cpprb'\n",
-            "an adapter's name must not be that of a peer of this project, got 'cpprb'",
+            "an adapter's name must differ from the names of this project's peers, got 'cpprb'",
         ),
     ],
 )

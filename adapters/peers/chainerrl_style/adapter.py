@@ -59,7 +59,7 @@ class ChainerRLStyle(Adapter):
         self.buffer = self.make_buffer(spec)
 
     def make_buffer(self, spec: Spec) -> Any:
-        """The only method that the adapter of the original overrides."""
+        """Return the buffer. The adapter of the original overrides only this method."""
         if not spec.prioritized:
             return ChainerReplayBuffer(spec.capacity, seed=spec.seed)
         return ChainerPrioritizedReplayBuffer(
@@ -112,7 +112,7 @@ class ChainerRLStyle(Adapter):
         }
         if self.prioritized:
             batch["weights"] = np.asarray([row["weight"] for row in rows], dtype=np.float32)
-            batch["indexes"] = self.buffer.memory.sampled_indices  # the update takes errors only
+            batch["indexes"] = self.buffer.memory.sampled_indices  # the update accepts only errors
         return batch
 
     def update_priorities(self, indexes: Sequence[int], priorities: np.ndarray) -> None:

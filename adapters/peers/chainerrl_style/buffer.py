@@ -2,9 +2,9 @@
 
 Written for this project from the behaviour of the original, without any of its code.
 `tests/adapters/peers/test_fidelity.py` compares the two: the same seed gives the same draws and weights. The code does
-as much work as the original, so that it is as fast: trees of nested lists, traversed recursively.
+as much work as the original, so that it is equally fast: trees of nested lists, traversed recursively.
 
-Rows are lists of dicts in a queue of two lists (in a deque if prioritized), and a batch never holds a row twice. The
+Rows are lists of dicts in a queue of two lists (in a deque if prioritized), and a batch never contains a row twice. The
 prioritized buffer remembers which rows it returned and refuses another sample until `update_errors` has set their
 errors. As in the original, an index counts from the oldest row: if rows are added to a full buffer between a sample
 and its update, the errors go to the wrong rows.
@@ -40,7 +40,7 @@ def distinct(random: np.random.RandomState, n: int, k: int) -> Iterable[int]:
 
 
 class RandomAccessQueue:
-    """A queue with O(1) access by position and amortised O(1) pop of the oldest.
+    """A queue with O(1) access by position and amortised O(1) removal of the oldest element.
 
     `_old` holds the older half, newest first, so that the oldest element is popped from its end.
     """
@@ -70,7 +70,7 @@ class RandomAccessQueue:
 
 
 class PriorityTree:
-    """A tree over a queue of priorities; each node holds the result of `combine` for its two halves.
+    """A tree over a queue of priorities; each node stores the result of `combine` for its two halves.
 
     A node is [older half, newer half, value], or empty. The root covers the positions from `_first` (at most 0) up to
     but not including `_end`. It grows to the right, and drops its older half once that is empty.
@@ -88,7 +88,7 @@ class PriorityTree:
         self.write(position, priority)
 
     def write(self, position: int, priority: float | None) -> float | None:
-        """Set or, with None, clear a position; return its previous priority."""
+        """Set the priority at a position, or clear it if `priority` is None; return the previous priority."""
         return _write(self._root, self._first, self._end, position, priority, self._combine)
 
     def append(self, priority: float) -> None:
@@ -241,8 +241,8 @@ class ChainerReplayBuffer:
 
 
 class ChainerPrioritizedReplayBuffer(ChainerReplayBuffer):
-    """Draws by priority, (error + eps)^alpha. Weights are relative to the batch's largest; beta grows to 1 over
-    `betasteps`."""
+    """Draws by priority, (error + eps)^alpha. Weights are relative to the largest in the batch. Beta grows to 1 over
+    `betasteps` samples."""
 
     def __init__(
         self,

@@ -47,7 +47,8 @@ CONTRACT = Contract(
 
 
 def env_dict(fields: Mapping[str, Field]) -> dict[str, dict[str, Any]]:
-    """Return cpprb's description of a row. A scalar has no shape in it, but is stored and returned as (1,)."""
+    """Return cpprb's description of a row. A scalar's description has no shape, but the scalar is stored and returned
+    as (1,)."""
     return {
         name: {"dtype": np.dtype(field.dtype), **({"shape": field.shape} if field.shape else {})}
         for name, field in fields.items()
@@ -71,7 +72,7 @@ class CpprbAPI(Adapter):
         self.by_episodes = spec.next_of or spec.stack_compress
 
     def add(self, steps: Sequence[Step]) -> None:
-        """Store steps that may contain one row or many each, as arrays, scalars or lists: the call is the same."""
+        """Store steps, each of which has one row or many, as arrays, scalars or lists. The call is the same for all."""
         add, on_episode_end = self.buffer.add, self.buffer.on_episode_end if self.by_episodes else None
         if on_episode_end is None:
             for obs, act, rew, next_obs, done in steps:
@@ -83,7 +84,7 @@ class CpprbAPI(Adapter):
                 on_episode_end()
 
     def add_dicts(self, steps: Sequence[dict]) -> None:
-        """Store dicts that may contain one row or many each, as in `add`."""
+        """Store dicts, each of which has one row or many, as in `add`."""
         add = self.buffer.add
         for step in steps:
             add(**step)
@@ -102,7 +103,7 @@ class CpprbAPI(Adapter):
             self.buffer.add(priorities=priorities, **columns)
 
     def _add_episodes(self, columns: Columns) -> None:
-        """Add each episode in a separate call, since an episode can end only between two calls."""
+        """Add each episode in a separate call, since the end of an episode can only be reported between two calls."""
         first, rows = 0, len(columns["done"])
         for end in [*(np.flatnonzero(columns["done"]) + 1).tolist(), rows]:
             if end > first:
@@ -120,7 +121,7 @@ class CpprbAPI(Adapter):
     def add_lists(self, batches: Sequence[Step]) -> None:
         (super().add_lists if self.by_episodes else self.add)(batches)
 
-    # These are the library's own methods, so that the figures include no call of the adapter.
+    # These properties return the library's own methods, so that the figures include no overhead of the adapter.
 
     @property
     def sample(self) -> Callable[[int], Columns]:

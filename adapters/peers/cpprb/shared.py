@@ -4,14 +4,13 @@
 argument, as in cpprb's documentation on multiprocessing.
 
 `CpprbMPBehindOneLock`: the same, but each call is under one lock. It differs from `CpprbMP` only in the scope of the
-lock, which is what cpprb's author compared.
+lock. cpprb's author made the same comparison.
 
-`CpprbBehindOneLock`: what a first implementation of Ape-X would typically do. A buffer of the plain classes lives in a
-manager process (`SyncManager.register`, as in cpprb's documentation). All processes call it through a proxy, under one
-lock.
+`CpprbBehindOneLock`: as in a typical first implementation of Ape-X. A buffer of a plain class lives in a manager
+process (`SyncManager.register`, as in cpprb's documentation). All processes call it through a proxy, under one lock.
 
-`CpprbTf2rl`: the same as in tf2rl 1.1.5 (`tf2rl/algos/apex.py`), where the lock lives in the manager as well, so
-locking and unlocking take two more messages.
+`CpprbTf2rl`: the same, except that the lock also lives in the manager, as in tf2rl 1.1.5 (`tf2rl/algos/apex.py`).
+Locking and unlocking therefore take two more messages.
 
 `CpprbQueue`: the learner's own buffer. Explorers send their rows to the learner through a multiprocessing.Queue.
 """
@@ -38,7 +37,8 @@ from adapters.peers.cpprb.adapter import CONTRACT, SEEN, Cpprb, CpprbAPI, option
 
 
 class CpprbMP(CpprbAPI):
-    """Allows one learner. A gate, which is not atomic, keeps it and the explorers apart.
+    """Allows one learner. A gate is meant to exclude the learner while explorers add, and vice versa, but it is not
+    atomic.
 
     If an explorer is killed or raises inside `add`, the learner waits forever, so it needs a time limit.
     """
@@ -49,7 +49,7 @@ class CpprbMP(CpprbAPI):
     usage = "its MP class, created by the learner and passed to forked explorers (cpprb docs, Multiprocess)"
     contract = replace(
         CONTRACT,
-        n_step=no("takes the option and ignores it", SEEN),
+        n_step=no("accepts the option and ignores it", SEEN),
         processes=Stated(Processes.ONE_LEARNER, "shared memory"),
         disk=no(evidence=SEEN),
         compression=no(),
@@ -69,7 +69,7 @@ class CpprbMP(CpprbAPI):
             self.buffer = MPReplayBuffer(spec.capacity, **shared)
 
     def close(self) -> None:
-        # The default backend is anonymous shared memory: it is released with the last reference.
+        # The default backend is anonymous shared memory, which is released with the last reference to it.
         del self.buffer
 
 
@@ -160,13 +160,13 @@ class CpprbTf2rl(CpprbBehindOneLock):
 
 
 class CpprbQueue(Cpprb):
-    """The learner stores the batches that have arrived before it samples. Explorers wait while the queue is full, and
-    can only end while the learner reads it."""
+    """Before each sample, the learner stores the batches that have arrived. Explorers wait while the queue is full, and
+    can only end while the learner reads from it."""
 
     name = "cpprb[queue]"
     usage = "a buffer of a plain class in the learner; explorers send their rows through a multiprocessing.Queue"
     contract = replace(
-        CONTRACT, processes=Stated(Processes.ONE_LEARNER, "the learner's own; rows are pickled"), compression=no()
+        CONTRACT, processes=Stated(Processes.ONE_LEARNER, "the learner's process; rows are pickled"), compression=no()
     )
     BATCHES = 64  # the capacity of the queue
 
@@ -205,12 +205,12 @@ class CpprbQueue(Cpprb):
             self._send(columns if priorities is None else {**columns, "priorities": priorities})
 
     def _send(self, rows: dict[str, Any]) -> None:
-        # Copies, because a thread pickles them later, when the caller may already be filling its arrays again.
+        # Copies, because a thread pickles them later, when the caller may already be reusing its arrays.
         self.arriving.put({name: np.array(column) for name, column in rows.items()})
 
     def serve(self) -> None:
-        # Take at most as many batches as are queued now, since more may keep arriving. An explorer's thread may not
-        # have sent all of these yet.
+        # Take at most as many batches as are queued now, since more may keep arriving. Some of these may not have
+        # arrived yet, since a thread of the explorer sends them.
         with suppress(queue.Empty):
             for _ in range(self.arriving.qsize()):
                 self.buffer.add(**self.arriving.get_nowait())

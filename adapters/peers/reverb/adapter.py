@@ -1,6 +1,6 @@
 """Reverb: a table on a real server, in another process on this machine, reached over gRPC.
 
-Among the documented ways to use Reverb (see `variants.py`), this one is the fastest for each task, measured with
+For each task, this adapter uses the fastest of the documented ways (see `variants.py` for the others), measured with
 CartPole rows on 2 cores:
 - rows without priorities: StructuredWriter, 30 us per row; TrajectoryWriter takes 55 us, Client.insert 355 us.
 - rows with priorities: TrajectoryWriter, since StructuredWriter takes no priority per item. Both are flushed every
@@ -8,16 +8,16 @@ CartPole rows on 2 cores:
   each call ends when the server has confirmed all items. Waiting for all of them at each flush is equally fast within
   the noise.
 - sampling: TrajectoryDataset, batched, 0.45 ms for 32 rows. TimestepDataset is equally fast; Client.sample takes 5 ms,
-  and Reverb's documentation advises against it for training. There are as many workers as the CPU has threads, as its
-  docstring advises, and each has two batches in flight, as in its README. Reverb's default number of workers was slower
-  in most settings. With one batch in flight, batches of 256 were 1.5 times as fast, and a learner's step took 10 to 20%
-  longer.
+  and Reverb's documentation advises against it for training. There are as many workers as the CPU has threads, as the
+  docstring of TrajectoryDataset advises, and each has two batches in flight, as in Reverb's README. Reverb's default
+  number of workers was slower in most settings. With one batch in flight, sampling batches of 256 was 1.5 times as
+  fast, but a learner's step took 10 to 20% longer.
 - new priorities: Client.mutate_priorities, 0.1 ms for 32; TFClient.update_priorities takes 0.18 ms.
 
 A dataset prefetches, so an update or a new row takes effect some batches later. tf.data would add a queue that grows to
-130 batches. It is switched off; without it, sampling is as fast as with the queue once the queue has been emptied.
-Reverb returns probabilities, from which the adapter computes the weights, as a user must (largest in the batch = 1, as
-in Acme's learners). `suites.reverb_settings` compares the settings.
+130 batches. The queue is switched off: sampling without it is as fast as with an empty queue. Reverb returns
+probabilities, from which the adapter computes the weights, as a user must (largest in the batch = 1, as in Acme's
+learners). `suites.reverb_settings` compares the settings.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Reverb(Adapter):
 
     def __init__(self, spec: Spec) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no start-up messages on stderr
-        self.host.prepare()  # so that the host imports the library in parallel with this process
+        self.host.prepare()  # so that the server's process imports the library while this one does
         import reverb  # noqa: F401
         import tensorflow as tf
 
@@ -111,7 +111,7 @@ class Reverb(Adapter):
         self.batch_size, self.batches = 0, None
 
     def __reduce__(self) -> tuple:
-        """Unpickle as a client of the same server in another process."""
+        """When unpickled in another process, become a client of the same server."""
         return _client, (type(self), self.spec, self.address)
 
     # Adding: each step becomes the structure of the table's signature.
@@ -214,7 +214,7 @@ class Reverb(Adapter):
     def close(self) -> None:
         # Writers first: otherwise they would try to reach a server that has stopped.
         for writer in self.writers.values():
-            if hasattr(writer, "close"):  # a StructuredWriter is closed with its last reference
+            if hasattr(writer, "close"):  # a StructuredWriter closes when it is no longer referenced
                 writer.close()
         self.writers, self.batches, self.client = {}, None, None
         self.server.close()

@@ -46,7 +46,7 @@ def table_for(spec: Spec) -> TableSettings:
 class ServerProcess:
     """A server in a separate process, started with a time limit.
 
-    Python's forkserver imports the library once for all servers of a launch; each import would take seconds.
+    Python's forkserver imports the library once for all servers of a launch, because an import takes seconds.
     """
 
     @staticmethod
@@ -91,7 +91,7 @@ class ServerProcess:
 
 @cache
 def _end_forkserver_at_exit() -> None:
-    """Stop the forkserver at exit. It holds TensorFlow, and would otherwise exit some time after this process."""
+    """Stop the forkserver at exit. It has TensorFlow loaded, and would otherwise outlive this process for a while."""
     atexit.register(forkserver._forkserver._stop)
 
 
@@ -165,5 +165,5 @@ def serve(tables: Collection[TableSettings], pipe: Connection, folder: str) -> N
     pipe.send(server.port)
     pipe.poll(None)
     clean_up()
-    # Server.stop() waits about ten seconds for connected clients; nothing is lost without it.
+    # Server.stop() waits about ten seconds for connected clients; nothing is lost by not calling it.
     os._exit(0)

@@ -1,8 +1,8 @@
-"""The other documented ways to use Reverb; `adapter.py` has the fastest. Each class differs from it only as its
-docstring says.
+"""The other documented ways to use Reverb; `adapter.py` has the fastest. Each class differs from the fastest only in
+what its docstring states.
 
-The pages are Reverb's README (Client.insert, Client.sample, the datasets) and the docstrings of `reverb.Client`,
-`reverb.TFClient`, `reverb.TrajectoryWriter` and `reverb.TimestepDataset`.
+They are documented in Reverb's README (Client.insert, Client.sample, the datasets) and in the docstrings of
+`reverb.Client`, `reverb.TFClient`, `reverb.TrajectoryWriter` and `reverb.TimestepDataset`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SharingChunks(ByTrajectoryWriter):
     """
 
     name = "reverb[shared chunks]"
-    usage = "as reverb[TrajectoryWriter], obs and next_obs two references into one column (docs, TrajectoryWriter)"
+    usage = "as reverb[TrajectoryWriter], but obs and next_obs refer to the same column (docs, TrajectoryWriter)"
     contract = replace(Reverb.contract, fields=Stated(RowFields.FIXED, "the five fields of a step, as used here"))
 
     def _create_items(self, rows: Rows, priorities: Iterable[float]) -> None:
@@ -101,7 +101,7 @@ class OutByTimestepDataset(Reverb):
 class ByWriter(OutByTimestepDataset):
     """Uses the predecessor of TrajectoryWriter, which will be deprecated according to its docstring.
 
-    Its items have a time axis of one step, which TrajectoryDataset refuses for a signature of steps.
+    Its items have a time axis of one step, which TrajectoryDataset rejects if the signature describes a step.
     """
 
     name = "reverb[Writer]"
@@ -127,7 +127,8 @@ class InProcess(Reverb):
 
 
 class ByTFClient(Reverb):
-    """Makes every call within a TensorFlow graph. A call adds or samples one row, so the loops are graphs too."""
+    """Makes every call within a TensorFlow graph. Each call adds or samples one row, so the loops over rows are also
+    part of the graph."""
 
     name = "reverb[TFClient]"
     usage = "TFClient.insert, .sample and .update_priorities in tf.functions that loop over the rows"

@@ -27,13 +27,13 @@ QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
 
 class RLlibActor(RLlib):
     name = "rllib[Ray actor]"
-    usage = "ray.remote(PrioritizedReplayBuffer), a named actor on a local cluster; explorers are drivers of their own"
+    usage = "ray.remote(PrioritizedReplayBuffer), a named actor on a local cluster; each explorer is a separate driver"
     start_method = "spawn"  # a process forked after the import sometimes fails to find its cluster
 
     def __init__(self, spec: Spec) -> None:
-        # These are set before Ray is imported, and inherited by explorers. Only these processes can access the cluster,
-        # and Ray does not import TensorFlow, which is installed for Reverb and which RLlib's buffers do not use. Ray
-        # reads the token once per process, so a second cluster of this process must use the same one.
+        # These must be set before Ray is imported; explorers inherit them. With them, only these processes can access
+        # the cluster, and Ray does not import TensorFlow, which is installed for Reverb and which RLlib's buffers do
+        # not use. Ray reads the token once per process, so a second cluster of this process must use the same token.
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         os.environ["RLLIB_TEST_NO_TF_IMPORT"] = "1"

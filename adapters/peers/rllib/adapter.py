@@ -129,7 +129,7 @@ class RLlib(Adapter):
         return batch
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        # It takes arrays and lists; lists are twice as fast here.
+        # It accepts arrays and lists; lists are twice as fast here.
         self.buffer.update_priorities(indexes.tolist(), priorities.tolist())
 
     def __len__(self) -> int:

@@ -9,7 +9,8 @@ is a list of episodes of one step each, which the user stacks.
 - A batch is split into episodes where a row does not continue the previous one. They are added as arrays in one call.
 - A call takes one weight, so rows with priorities are added step by step.
 - `update_priorities` takes no indexes and applies to the last sample, so indexes here are positions in that sample.
-- Whole episodes are overwritten, so fewer rows than the capacity are stored, or more if an episode is longer.
+- Whole episodes are overwritten, so fewer rows than the capacity are stored, or more if an episode is longer than the
+  capacity.
 """
 
 from __future__ import annotations
