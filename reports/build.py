@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _has_display() -> bool:
-    """Whether this is a terminal and this machine's own screen is used."""
+    """Whether the output goes to a terminal on this machine's own screen."""
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return sys.stdout.isatty() and bool(screen) and "SSH_CONNECTION" not in os.environ
 

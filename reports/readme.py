@@ -28,8 +28,8 @@ from results.validation import check
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/planning.md", "docs/sb3.md")
 STEM = "answer"
-#: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
-#: `make bench`.
+#: Profiles in the order in which they are searched for a figure: profiles made for a single question come before the
+#: profile of `make bench`.
 PROFILES = ("paired_training", "solve_time", "apex", "quick", "full", "survey", "sweep", "hosts")
 #: profile -> profiles whose records are merged into its record, since they answer parts of the same question
 PARTS_OF = {"paired_training": ("paired_speed",)}

@@ -29,7 +29,7 @@ MARKUP = re.compile(r"[*|`\\]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=\()|!(?=\[
 START = re.compile(r"^(\s*\d*)([#+.-])(?=\s)")
 NUMBER = re.compile(r"(~|&gt;|[+-])*\d")
 EXTENSIONS = ("tables", "sane_lists", "md_in_html")
-#: Pictures beside each other, as they appear in the HTML.
+#: Pictures side by side, as they appear in the HTML.
 PICTURES = re.compile(r"<p>((?:<img [^>]*>\s*)+)</p>")
 PICTURE = re.compile(r'<img [^>]*src="([^"]*)"[^>]*>')
 
@@ -134,5 +134,5 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 
 
 def shown(pictures: Iterable[Picture]) -> Markup:
-    """Return pictures beside each other, in Markdown."""
+    """Return pictures side by side, in Markdown."""
     return Markup("\n".join(f"![{escaped(picture.name)}]({picture.file})" for picture in pictures))

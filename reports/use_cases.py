@@ -47,7 +47,7 @@ def lines(runs: Mapping[str, Run]) -> list[str]:
         return frames.table({profile: runs[profile]} if profile in runs else {})
 
     def chosen(profile: str, peers: Collection[str], where: Mapping[str, object]) -> pd.DataFrame:
-        """Return the samples of these values; a name that is not a column is a parameter's."""
+        """Return the samples with these values; a name that is not a column is the name of a parameter."""
         found = samples(profile)
         for name, value in where.items():
             column = name if name in found else f"param.{name}"
@@ -59,7 +59,7 @@ def lines(runs: Mapping[str, Run]) -> list[str]:
         return multiple(frames.ratios(chosen(profile, (peer, reference), where), reference), peer)
 
     def figure(profile: str, peer: str, **where: object) -> Multiple:
-        """Return the figure of a job that measures a ratio itself."""
+        """Return the figure of a job whose figure already is a ratio."""
         return multiple(frames.figures(chosen(profile, (peer,), where)), peer)
 
     table = render(TEMPLATE, {"ratio": ratio, "figure": figure}).splitlines()

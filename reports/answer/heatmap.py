@@ -1,4 +1,4 @@
-"""The heat map of peers by jobs: how many times as fast as the reference peer each one is, with one process and with
+"""The heat map of peers by jobs: the speed of each peer relative to the reference peer, with one process and with
 many."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from results.verdicts import MATTERS, library_of
 
 #: Rows of at least this many bytes, such as frames, are large: copying one costs more than the call around it.
 LARGE_ROW = 4_096
-#: Upper ends of the shades on each side of 1; the last one is open.
+#: Upper ends of the shades on each side of 1; the last shade has no upper end.
 SHADES = (MATTERS, 2.0, 5.0, 20.0)
 #: The smallest and the largest batch of a call in a run: a user-defined workload has its own batch sizes.
 LEAST, MOST = min, max
@@ -106,7 +106,7 @@ class HeatMap:
     tables: Sequence[HeatTable]
     alone: Sequence[tuple[str, str]] = ()  # (title, peer) of tables with a single peer, in which nothing is compared
     checks: Sequence[Check] = ()
-    unchecked: Sequence[tuple[str, str]] = ()  # signs whose absence means nothing, because peers were not checked
+    unchecked: Sequence[tuple[str, str]] = ()  # signs whose absence means nothing, because not all peers were checked
 
     @property
     def notes(self) -> list[tuple[str, str]]:
@@ -181,7 +181,7 @@ class SharedColumns:
 
     @property
     def all(self) -> list[HeatColumn]:
-        """All columns of the heat map; those of explorers appear once."""
+        """All columns of the heat map; the columns of explorers appear only once."""
         plain = [each for each in self.in_apex if not self.working or each.job.benchmark != "explorers"]
         return [*self.working, *plain, *self.in_loops]
 
@@ -229,7 +229,8 @@ def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn
 
 
 def _value(required: object, name: str, jobs: Sequence[Job]) -> object:
-    """Return the value that a column requires of a parameter: itself, or the smallest or largest of these jobs."""
+    """Return the value that a parameter must have in a column: a fixed one, or the smallest or largest among these
+    jobs."""
     known = [job.params[name] for job in jobs if name in job.params]
     return required(known, default=None) if callable(required) else required
 

@@ -61,8 +61,7 @@ def _checks(context: Context) -> list[Check]:
 
 
 def _one_process(context: Context, jobs: Sequence[Job], workload: RecordedWorkload | None) -> str:
-    """Name the peer that is fastest at the most jobs with a rival, with the same certainty as the table of these
-    jobs."""
+    """Name the peer that is fastest at the most jobs with a rival, as certainly as the table of these jobs says."""
     mine = [job for job in jobs if workload and job.workload == workload.name and job.measured]
     run, reference = context.run, context.reference(SUITES["throughput"])
     # If the fastest peer keeps references, use the table's second row, which compares the peers that copy.
@@ -98,7 +97,8 @@ def _is_contested(job: Job) -> bool:
 
 
 def _keeping(leader: str, answers: Sequence[Answer]) -> str:
-    """Return how many times as fast the buffers that keep references are, at the jobs at which they are fastest."""
+    """Return the speed, relative to the leader, of the buffers that keep references, at the jobs at which they are
+    fastest."""
     ratios = [ratio_of(each.job.measured[str(each.winner)], each.job.measured.get(leader)) for each in answers]
     known = [ratio for ratio in ratios if ratio]
     if not known:
@@ -113,7 +113,8 @@ def _is_close_to(peer: str, answer: Answer) -> bool:
 
 
 def _standing(leader: str, compared: Sequence[Answer], reference: str | None) -> list[str]:
-    """Return at how many of these jobs the leader is the fastest, by certainty, and at how many it comes close."""
+    """Return the number of these jobs at which the leader is the fastest, by certainty, and the number at which it is
+    close."""
     ahead = [each for each in compared if library_of(str(each.winner)) == library_of(leader)]
     clear, sure = [each for each in ahead if each.clear], [each for each in ahead if each.clear or each.likely]
     close = [each for each in compared if _is_close_to(leader, each)]
@@ -173,8 +174,9 @@ def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
 
 
 def _many_processes(context: Context) -> str:
-    """Name the buffer without a known fault that has the fastest learner, in Ape-X or else in empty loops, and how it
-    compares, for the learner and its explorers, with the fastest buffer of another library, sound or not."""
+    """Name the buffer without a known fault that has the fastest learner, in Ape-X or else in empty loops. Compare the
+    speeds of its learner and of its explorers with those of the fastest buffer of another library, whether or not that
+    buffer is sound."""
     columns = shared_columns(context.jobs)
     plain = [column.job for column in (columns.in_apex or columns.in_loops)[:2]]
     if len(plain) < 2 or not plain[1].measured:
@@ -234,7 +236,7 @@ def _checked(run: Run, check: Check) -> str:
     return said(
         "checked",
         title=check.title,
-        is_once=check is integrity.CHECK and launches == {1},  # its faults are matters of chance
+        is_once=check is integrity.CHECK and launches == {1},  # whether its faults appear is a matter of chance
         good=_by_library({peer: "" for peer in order if outcomes[peer].passed}),
         wrong=_by_library({peer: outcomes[peer].found for peer in order if outcomes[peer].passed is False}),
         unknown=unknown,

@@ -1,5 +1,5 @@
 """Colours of the heat map, for the page and the picture. Blue is faster and orange slower, which colour-blind readers
-can distinguish; stronger colours are further from 1."""
+can distinguish; stronger colours stand for ratios that are further from 1."""
 
 from __future__ import annotations
 

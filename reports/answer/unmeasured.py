@@ -8,7 +8,7 @@ from results import Run
 
 
 def unmeasured(run: Run) -> Mapping[str, Mapping[str, list[str]]]:
-    """Return, for each workload and reason, the peers that have no figure of any call for this reason.
+    """Return, for each workload and reason, the peers that for this reason have no figure for any call.
 
     Workloads without any figure are left out. A peer's name at the beginning of its reason is removed.
     """

@@ -38,7 +38,7 @@ def signs_of(run: Run, checks: Sequence[Check]) -> dict[str, str]:
 
 
 def unchecked(run: Run, checks: Sequence[Check], peers: Collection[str]) -> list[tuple[str, str]]:
-    """For each suite that could not check all of these peers, return its sign and why the sign's absence means
+    """For each suite that could not check all of these peers, return its sign, and why the absence of the sign means
     nothing."""
     found = []
     for check in checks:

@@ -63,7 +63,7 @@ def number(value: float, digits: int = 3) -> str:
     if not math.isfinite(value):
         return str(value)
     significant = digits if abs(value) >= 0.1 else min(digits, 2)
-    # Rounding may carry into a new digit (9.999 becomes 10.0), so places are counted after it.
+    # Rounding may carry into a new digit (9.999 becomes 10.0), so decimal places are counted after rounding.
     rounded = float(f"{value:.{significant - 1}e}")
     places = significant - 1 - math.floor(math.log10(abs(rounded)) + 1e-12)
     return f"{rounded:,.{max(0, places)}f}"

@@ -1,4 +1,4 @@
-"""Ratios to a reference peer, and the conclusions that their launches and calls allow."""
+"""Ratios to a reference peer, and what can be concluded from them, given the number of launches and calls."""
 
 from __future__ import annotations
 

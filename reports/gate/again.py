@@ -1,4 +1,4 @@
-"""The commands that measure a single benchmark. The gate then also says how to profile it."""
+"""The commands with which the gate measures a single benchmark, and then also says how to profile it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 3  # benchmarks for which commands are shown
 
 
 def commands(run: Run, verdicts: Sequence[Verdict]) -> list[str]:
-    """Return shell commands for the worst regressions; none if there is none."""
+    """Return shell commands for the worst regressions, if there are any."""
     worse = [each for each in verdicts if each.word is Word.REGRESSION and not each.rule.exact]
     command = measured_again(run.command)
     return [

@@ -1,10 +1,10 @@
-"""How main's speed has developed, from the records of `make gate-history`: reveals drifts that no single change
-explains.
+"""How main's speed has changed, from the records of `make gate-history`: reveals drifts that no single change explains.
 
     python -m reports.gate.history [--out reports/out/gate-history.html]
 
 Each record compares a commit with the same fixed commit, side by side, so that figures from different days can be
-compared. New levels are found by PELT (Killick, Fearnhead and Eckley 2012), as implemented in the library ruptures.
+compared. New levels are found by PELT (Killick, Fearnhead and Eckley 2012), as implemented in the Python package
+`ruptures`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from results.analysis.studies import HISTORY
 from results.analysis.verdict import HEAD, HarnessError, judge
 
 OUT = Path(__file__).resolve().parents[1] / "out" / "gate-history.html"
-FEWEST = 8  # fewest commits of a series in which new levels are sought
+FEWEST = 8  # a series with fewer commits is not searched for new levels
 IS_ZERO, WAS_ZERO = -0.99, 100.0  # stand for the changes -1 and infinity of a count, whose logarithms are infinite
-LEVEL = 2  # fewest commits of a level
-LEAST_NOISE = {True: 0.001, False: 0.01}  # of exact figures, and of timed ones
+LEVEL = 2  # the smallest number of commits in a level
+LEAST_NOISE = {True: 0.001, False: 0.01}  # of exact figures (True) and of timed ones (False)
 #: The reduction in squared error that a new level must achieve, in units of the noise's variance times the logarithm of
-#: the number of commits. If there is no new level, a penalty of 6 still finds one in 1.5% of series of 20 commits, and
-#: in 9% of series of 8, which hardly show the noise. It finds a jump of three standard deviations in 78%. (Simulated
-#: with normal noise; the usual 2 finds a level in 26% of series of 20.)
+#: the number of commits. Where there is no new level, a penalty of 6 still finds one in 1.5% of series of 20 commits,
+#: and in 9% of series of 8, which are too short to show the noise. It finds a jump of three standard deviations in 78%.
+#: (Simulated with normal noise; the usual 2 finds a level in 26% of series of 20.)
 PENALTY = 6.0
 
 
@@ -64,8 +64,8 @@ class Series:
         return search.predict(pen=PENALTY * math.log(len(series)))[:-1]
 
     def new_levels(self) -> Iterator[tuple[str, float]]:
-        """Yield each commit at which a level begins, and the fraction by which it differs from the previous level,
-        which is infinite if that level was 0.
+        """Yield each commit at which a level begins, and the fraction by which it differs from the previous level
+        (infinite if that level was 0).
         """
         ends = [0, *self.steps, len(self.values)]
         levels = [median(self.values[begin:end]) for begin, end in pairwise(ends)]

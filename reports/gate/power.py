@@ -4,7 +4,7 @@
 
 There are two estimates, which must agree: one from measured gates, and one from gates whose pairs are drawn from a pool
 of pairs of equal builds. Pairs are drawn with replacement, all benchmarks of a pair together, and judged one after the
-other, as in a real gate. A slow-down of one benchmark at a time is simulated by adding its logarithm to each of that
+other, as in a real gate. To simulate a slow-down of one benchmark at a time, its logarithm is added to each of the
 benchmark's differences.
 """
 
@@ -34,7 +34,7 @@ from results.analysis.verdict import BASE, HEAD, Verdict, Word, decide, judge
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
 DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
-ABOUT = 0.75, 1.33  # times a level: the level's row counts benchmarks of real gates whose slow-down is in this range
+ABOUT = 0.75, 1.33  # times a level: the level's row counts benchmarks of real gates whose slow-down is between these
 MOST_PAIRS = 35  # per benchmark: ten minutes suffice for these even if no benchmark is decided
 SEED = 17
 #: The code that decides: a table that was made with different code is out of date.
@@ -59,7 +59,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Pool:
-    """Pairs of equal builds: the differences of each timed benchmark, and its rule."""
+    """Pairs of equal builds: the differences and the rule of each timed benchmark."""
 
     differences: np.ndarray  # (benchmarks, pairs), logs of head's time divided by base's; NaN: this pair did not count
     rules: Sequence[Rule]
@@ -151,8 +151,8 @@ def slowed_in(folder: Path) -> Slowed:
 
 
 def found(verdicts: Slowed, level: float, rule: Rule) -> Share:
-    """Return how often a benchmark with this rule was found to be a regression, among those whose actual slow-down was
-    about this level, or at the highest level, at least about this."""
+    """Return how often a benchmark with this rule was found to be a regression, among benchmarks whose actual slow-down
+    was about this level (for the highest level: at least about this level)."""
     most = math.inf if level == LEVELS[-1] / 100 else ABOUT[1]
     some = [each for change, each in verdicts if each.rule == rule and ABOUT[0] <= change / level <= most]
     return Share(sum(each.word is Word.REGRESSION for each in some), len(some))

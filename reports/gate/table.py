@@ -32,8 +32,9 @@ def in_order(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
     """Return the cells of each verdict, with those that need attention first. A change above 0 is for the worse.
 
-    Counts of work share a row if they have not changed, or could not be counted for the same reason: there are dozens.
-    Benchmarks that head can no longer do share a row if the reason is the same: they have one cause.
+    Counts of work share a row if they have not changed, or could not be counted for the same reason, because there are
+    dozens of them. Benchmarks that head can no longer run share a row if the reason is the same, because they have one
+    cause.
     """
     rows: list[list[str]] = []
     alike: dict[tuple[Word, str], list[Verdict]] = {}
@@ -48,7 +49,7 @@ def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
 
 
 def _cause_of(verdict: Verdict) -> str:
-    """Return the first line of the note without its numbers, which are particular to one benchmark."""
+    """Return the first line of the note without its numbers, which are specific to one benchmark."""
     return re.sub(r"\d[\d.,]*", "", first_line(verdict.note))
 
 

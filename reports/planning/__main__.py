@@ -1,4 +1,4 @@
-"""Plan an Ape-X over several hosts (docs/planning.md).  python -m reports.planning TRANSITIONS=12500 BATCH=512 ...
+"""Plan Ape-X over several hosts (docs/planning.md).  python -m reports.planning TRANSITIONS=12500 BATCH=512 ...
 
 Prints the record of the service times, a verdict, how busy each resource would be, and a simulation. Exits with 2 for a
 bad variable, and with 1 if the record lacks the measurements.
@@ -57,7 +57,7 @@ def _default(text: str) -> str:
 def _given(variables: Sequence[str]) -> dict[str, str]:
     pairs = [each.partition("=") for each in variables]
     if any(name == "HOSTS" for name, _, _ in pairs):
-        raise BadInput("HOSTS is a variable of make apex; give DATA_HOSTS, which does not count the learner's host")
+        raise BadInput("HOSTS is a variable of make apex; set DATA_HOSTS, which does not count the learner's host")
     if unknown := [name for name, _, _ in pairs if name not in DEFAULTS]:
         raise BadInput(f"variables must be among {', '.join(DEFAULTS)}, got {unknown[0]!r}")
     return {name: value for name, _, value in pairs if value}

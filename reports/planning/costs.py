@@ -54,9 +54,9 @@ def _terms(rows: float, row_bytes: float, messages: float = 1.0) -> list[float]:
 
 @dataclass(frozen=True)
 class RequestCosts:
-    """`learn` and `draw`: CPU time of a request for rows, with their new priorities, at the learner and at a data host.
-    `send` and `store`: of explorers' rows, at the explorer and at a data host. `add`: of rows that explorers add on a
-    data host. `wire`: bytes of a reply."""
+    """`learn` and `draw`: CPU time of a request for rows, with their new priorities, at the learner and at a data host
+    respectively. `send` and `store`: CPU time of explorers' rows, at the explorer and at a data host respectively.
+    `add`: CPU time of rows that explorers add on a data host. `wire`: bytes of a reply."""
 
     learn: Cost
     draw: Cost

@@ -15,8 +15,8 @@ from reports.planning.simulation import HostCounts, Load, Reached, simulate
 from results import Run
 
 BESIDE = ("learner_beside", "explorer_beside")
-LONGEST = 1e-3  # seconds: bound of the delay
-CLOSE = 5e-6  # seconds: of the delay
+LONGEST = 1e-3  # seconds: upper bound of the delay
+CLOSE = 5e-6  # seconds: precision of the delay
 CPU = ("learner_cpu", "data_cpu")
 ALONE = ("learner", "step_p50", "step_p99", "explorer")
 FIGURES = (*CPU, *ALONE, *BESIDE)
@@ -24,7 +24,7 @@ FIGURES = (*CPU, *ALONE, *BESIDE)
 
 @dataclass(frozen=True)
 class Model:
-    """Costs, and the time in seconds that each message takes in addition to that of processors and links."""
+    """Costs, and the seconds that each message takes in addition to the time on processors and links."""
 
     fit: Fit
     delay: float

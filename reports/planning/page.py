@@ -32,9 +32,9 @@ CASES = {
         {"TRANSITIONS": "12500", "ROW": "ALE/Seaquest-v5", "BATCH": "512", "BATCHES": "19", "LINK": "10gbit"},
         ({"LINK": "1gbit"}, {"EXPLORER_HOSTS": "0"}),
     ),
-    # Kapturowski et al. 2019: 256 actors with 260 steps per second; a sequence of 80 steps begins every 40, and has
-    # 40 more before it; 10^5 sequences are stored. A step has a frame of 84 x 84 bytes and 9 bytes for its action,
-    # reward and end; a sequence, the two states of 512 floats that an LSTM begins with.
+    # Kapturowski et al. 2019: 256 actors with 260 steps per second; every 40 steps, a sequence of 80 steps begins,
+    # which is stored with the 40 steps before it; 10^5 sequences are stored. A step has a frame of 84 x 84 bytes and 9
+    # bytes for its action, reward and end. A sequence also has the LSTM's initial state: two vectors of 512 floats.
     "planning: R2D2": Case(
         {"TRANSITIONS": str(256 * 260 // 40), "ROW": str(120 * (84 * 84 + 9) + 2 * 512 * 4), "BATCH": "64",
          "BATCHES": "5", "LINK": "10gbit", "CAPACITY": "100000"},

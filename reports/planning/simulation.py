@@ -1,9 +1,9 @@
 """Explorers, data hosts and a learner as a discrete-event simulation in SimPy.
 
 A learner asks all data hosts for their parts of a batch, up to `PREFETCH` batches ahead, and handles a batch once all
-parts are there. On each data host, one process draws rows and another stores them, each of which handles messages one
-by one. Messages of rows take time on the sender's and the receiver's link, and every message takes another `delay`: the
-time until the receiving process wakes up. Service times are exponentially distributed.
+parts have arrived. On each data host, one process draws rows and another stores them, each of which handles messages
+one by one. Messages with rows take time on the sender's and the receiver's link, and every message takes another
+`delay`: the time until the receiving process wakes up. Service times are exponentially distributed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import simpy
 from reports.planning.costs import SENT_ROWS, RequestCosts
 from reports.queueing.processors import Cores, Process
 
-PREFETCH, WINDOW = 2, 8  # batches ahead; explorers' messages that are not acknowledged yet
-REQUEST_BYTES, NEW_PRIORITY_BYTES = 100, 12  # of a request, and of each row's new priority
-PIECES, PIECE_BYTES = 16, 65_536  # most pieces of a message, and fewest bytes of a piece
-STEPS, MESSAGES = 1000, 300  # of the learner and the explorers, measured after a warm-up of a quarter as many
+PREFETCH, WINDOW = 2, 8  # batches requested ahead; unacknowledged messages per explorer
+REQUEST_BYTES, NEW_PRIORITY_BYTES = 100, 12  # size of a request, and of each row's new priority in it
+PIECES, PIECE_BYTES = 16, 65_536  # a message has at most this many pieces, of at least this many bytes
+STEPS, MESSAGES = 1000, 300  # measured: steps of the learner, messages of explorers; the warm-up is a quarter of that
 MOST_EVENTS = 300_000
 
 Events = Generator[Any, Any, None]
@@ -110,8 +110,8 @@ class _Simulation:
         return round(self.chance.expovariate(1 / seconds), 12) if seconds > 0 else 0.0
 
     def carry(self, count: float, sender: _Host, receiver: _Host, connection: simpy.Resource) -> Events:
-        """Move this many bytes over both hosts' links. The bytes of one connection arrive in order; other connections
-        take turns between pieces of a message."""
+        """Move this many bytes over both hosts' links. Bytes on one connection arrive in order. Messages are sent in
+        pieces, so other connections can use the link between two pieces."""
         yield self.environment.timeout(self.vary(self.delay))
         if math.isinf(sender.link):
             return
@@ -126,7 +126,8 @@ class _Simulation:
                         yield self.environment.timeout(count / pieces / sender.link)
 
     def serve(self, place: _Host, requests: simpy.Store) -> Events:
-        """Handle messages in turn: (CPU seconds, bytes of the reply, its receiver, an event for its arrival)."""
+        """Handle messages one by one. A message is (CPU seconds, bytes of the reply, its receiver, an event for its
+        arrival)."""
         process, connection = Process(place.cores), simpy.Resource(self.environment, 1)
         while True:
             if not requests.items:

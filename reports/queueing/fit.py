@@ -15,9 +15,9 @@ STARTS = (1e-6, 1e-4)
 
 
 def fit(measured: Mapping[ModelledFleet, Rates]) -> CycleCosts:
-    """Return the costs that minimise the squared errors over all of these fleets. The errors are those of the
-    logarithms of both rates, and of the shares of time in which processes sleep; without the latter, a lock could not
-    be distinguished from a slow call."""
+    """Return the costs that minimise the squared errors over all of these fleets. Errors are computed on the logarithms
+    of both rates and on the shares of time in which processes sleep. Without these shares, a lock could not be
+    distinguished from a slow call."""
 
     def errors(logs: np.ndarray, served: bool) -> np.ndarray:
         costs = CycleCosts(*np.exp(logs), served=served)

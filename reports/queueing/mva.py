@@ -1,7 +1,7 @@
 """Mean-value analysis of the model, in Schweitzer's approximation (Schweitzer 1979; Bard 1979).
 
-A customer that arrives at a station finds the customers that it would find on average if it did not exist itself: of
-its own class, the mean number times (N - 1) / N. Two extensions are needed here. The processors are `cores` equal
+A customer that arrives at a station finds the customers that would be there on average if it did not exist itself: of
+its own class, (N - 1) / N times the mean number. Two extensions are needed here. The processors are `cores` equal
 servers in processor sharing: a part of a cycle is stretched by the number of processes per core if that exceeds 1.
 Also, a process that holds the exclusive part needs a processor at the same time, so that part is stretched in the same
 way (simultaneous resource possession).
@@ -36,7 +36,7 @@ def predict_all(costs: CycleCosts, fleets: Sequence[ModelledFleet]) -> list[Rate
     running, waiting = number.copy(), np.zeros_like(number)  # mean numbers outside and inside the exclusive part
     rate = number / (free + alone)
     for _ in range(ROUNDS):
-        # The number of processes of its own kind that an arriving process finds, as if it did not exist itself.
+        # The number of processes of its own kind that an arriving process finds: the mean number if it did not exist.
         others = running.sum(axis=0) - running / number
         queue = (waiting * alone).sum(axis=0) - waiting / number * alone
         busy = np.minimum(1.0, (rate * alone).sum(axis=0))  # at most one process is inside

@@ -16,7 +16,7 @@ class Cores:
     def __init__(self, environment: simpy.Environment, number: int) -> None:
         self.environment = environment
         self.queue = simpy.PriorityResource(environment, number)
-        self.least = 0.0  # seconds that any process has run
+        self.least = 0.0  # every ready process has run for at least this many seconds
 
 
 class Process:
@@ -48,7 +48,7 @@ class Process:
                     self._left = SLICE
 
     def sleep(self) -> None:
-        """Give up the core, unless that has happened at the end of a slice."""
+        """Release the core, unless it was released at the end of a slice."""
         if self._core is not None:
             self._cores.queue.release(self._core)
             self._core = None

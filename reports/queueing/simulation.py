@@ -12,7 +12,7 @@ import simpy
 from reports.queueing.model import CycleCosts, ModelledFleet, Rates
 from reports.queueing.processors import Cores, Process
 
-CYCLES = 100  # of the slower side, after a warm-up of a quarter as many
+CYCLES = 100  # of the slower side; a quarter as many come before, as a warm-up
 MOST_EVENTS = 200_000
 
 

@@ -152,7 +152,7 @@ def _claims(
     environments: Sequence[str],
     comparisons: Sequence[tuple[str, str, str, bool]],
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the columns and rows of the table about locks: 4 and 8 explorers, or the most measured, in each
+    """Return the columns and rows of the table about locks: 4 and 8 explorers, or the largest number measured, in each
     environment."""
     numbers = _numbers(rates["explorers"])
     fleets = [number for number in (4, 8) if number in numbers] or numbers[-1:]

@@ -34,7 +34,7 @@ def parts(context: Context) -> Iterator[Part]:
 
 
 def _played(context: Context) -> Mapping[str, str]:
-    """Return the source of the rows of each workload whose recorded rows no suite uses."""
+    """Return, for each workload whose recorded rows no suite uses, where its rows come from."""
     rows: dict[str, set[str]] = {}
     for job in context.jobs:
         rows.setdefault(job.workload, set()).add(suite_of(job.suite).rows)

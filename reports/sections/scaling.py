@@ -20,7 +20,7 @@ from reports.sections.section import Context, Part
 FITTED = 2  # explorers: the model is fitted to fleets with at most this many
 TWICE = 2 * FITTED
 CORES = (16, 64, 256)
-TRUSTED = 0.25  # the largest error of the explorers' rate with which a buffer is predicted on larger machines
+TRUSTED = 0.25  # for a larger error of the explorers' rate, no prediction is made for larger machines
 NEAR = 0.9  # of the highest rate: the knee of a curve
 SIDES = ("explorers", "learner")
 FIGURES = (*SIDES, "explorers_blocked", "learner_blocked")  # the fields of Rates
@@ -123,7 +123,8 @@ def _unseen(fleet: ModelledFleet, cores: int) -> bool:
 
 
 def _is_costly(fleet: ModelledFleet, cores: int, explorers: int | None) -> bool:
-    """Whether this is a fleet on this many cores whose environment takes time, with this or any number of explorers."""
+    """Whether this is a fleet on this many cores, with this number of explorers (None: any), whose environment takes
+    time."""
     return fleet.cores == cores and fleet.step > 0 and explorers in (None, fleet.explorers)
 
 
@@ -154,8 +155,8 @@ def _errors(each: Fitted, more: Sequence[int], cores: int) -> list[str]:
 
 
 def _knee(each: Fitted, step: float, cores: int) -> str:
-    """Return the number of explorers, up to one per core beside the learner, that reaches `NEAR` of the highest rate of
-    transitions, and that rate."""
+    """Return the smallest number of explorers that reaches `NEAR` of the highest rate of transitions, and that highest
+    rate. At most one explorer per core is considered, and the learner has a core of its own."""
     fleet = next(iter(each.measured))
     counts = [count for count in sorted({min(2**power, cores - 1) for power in range(12)}) if count < cores]
     curve = {

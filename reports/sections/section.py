@@ -30,7 +30,7 @@ class Part:
     values: Mapping[str, object] = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
     html: str = ""  # a template of HTML, for what Markdown cannot do
-    folded: bool = True  # whether its reader has to open it; a link to its anchor does, too
+    folded: bool = True  # whether it is closed until the reader opens it or follows a link to its anchor
 
 
 @dataclass(frozen=True)

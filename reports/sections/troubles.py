@@ -35,7 +35,8 @@ def measured(run: Run) -> int:
 
 
 def _command(run: Run, trouble: Trouble) -> str:
-    """Return the command in the trouble's reason, or else the one that measures its suites again; "" for the gate."""
+    """Return the command in the trouble's reason, or else the command that measures its suites again; "" for the
+    gate."""
     if trouble.command or run.kind != "bench":
         return trouble.command
     return narrowed(run.command, trouble.peer, list(dict.fromkeys(record.suite for record in trouble.records)))

@@ -49,7 +49,7 @@ SHARING = ("apex", "integrity", "solve_time", "hosts")
 
 
 class TextTable:
-    """Texts that many cells share, each stored once; a cell stores its index."""
+    """Texts that many cells share, each stored once. A cell stores the index of its text."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}

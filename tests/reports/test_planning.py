@@ -271,7 +271,7 @@ def test_the_program_prints_a_plan(tmp_path, capsys, short):
 
 def test_the_variable_of_make_apex_is_refused_without_reading_a_record(capsys):
     assert program.main(["HOSTS=3", "--record", "no_such.json"]) == 2
-    assert "HOSTS is a variable of make apex; give DATA_HOSTS" in capsys.readouterr().err
+    assert "HOSTS is a variable of make apex; set DATA_HOSTS" in capsys.readouterr().err
 
 
 def test_service_times_come_from_the_newest_committed_hosts_record():
