@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 #: In order of importance: if the time budget is too small, the last suites are left out first. Each suite is the folder
 #: of that name.
 SUITES = (
-    "control",  # one peer as if it were two: the differences due to the machine alone; takes seconds
+    "control",  # one peer as if it were two, which shows the differences due to the machine alone; takes seconds
     "throughput",  # calls in one process
     "apex",  # explorers and a learner, with a real environment
     "solve_time",  # training runs with that buffer, until their task is solved

@@ -56,7 +56,7 @@ def obstacles() -> Iterator[str]:
             yield f"version of {name} must be the pinned one, {wanted}, got {version}: run make clean, then this again"
     battery = psutil.sensors_battery()
     if battery and battery.power_plugged is False:  # None: not known
-        yield "power must come from the mains, got the battery: processors are slower with it"
+        yield "power must come from the mains, got the battery: processors are slower on battery"
     times = psutil.cpu_times_percent(LOOK_SECONDS)
     busy = 100 - times.idle - getattr(times, "iowait", 0.0)
     if busy > 100 * BUSY:
@@ -88,7 +88,7 @@ def _private() -> Iterator[tuple[str, str]]:
 def write(measured: Path, folder: Path = MACHINES) -> list[str]:
     """Write the record of this run to `folder`, or return the errors in it."""
     record = load(measured)
-    for cell in record.records:  # their reasons quote messages of the system
+    for cell in record.records:  # the cells' reasons quote messages of the system
         cell.reason, cell.seen = cell.reason and anonymous(cell.reason), cell.seen and anonymous(cell.seen)
     record.peers = [replace(peer, reason=peer.reason and anonymous(peer.reason)) for peer in record.peers]
     stem = contribution.file_name(record).removesuffix(".json")
@@ -111,7 +111,7 @@ def main() -> int:
         return 2
     measured = RUNS / time.strftime(f"bench-{contribution.PROFILE}-%Y%m%dT%H%M%SZ.json", time.gmtime())
     status = run.main([*OPTIONS, "--out", str(measured)])
-    if status not in (0, 1) or not measured.exists():  # 1: a buffer of this project failed, which is a figure, too
+    if status not in (0, 1) or not measured.exists():  # 1: a buffer of this project failed, which is also a result
         return status or 1
     wrong = write(measured)
     for line in wrong:

@@ -89,7 +89,7 @@ def measure(arguments: Sequence[str] | None) -> int:
 
 
 def record_workloads(run: Run, choices: Sequence[SuiteChoice], described: bool) -> None:
-    """Make every recording that the launches will load, since a launch in another venv may not be able to."""
+    """Make every recording that the launches will load, since a launch in another venv may be unable to make one."""
     generated = {name: make for choice in choices for name, make in choice.suite.generated.items()}
     for name in dict.fromkeys(record.workload for record in run.records):
         made = generated[name]() if name in generated else workloads.load(name)

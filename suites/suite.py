@@ -77,7 +77,7 @@ class SuiteSettings:
     blocks: int = 1  # how often each peer is launched if there is no time budget
 
     def options(self) -> dict[str, object]:
-        """Return the suite's own fields, for suites whose launches take exactly these as options."""
+        """Return the suite's own fields, for suites whose launches have exactly these as options."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "blocks"}
 
 
@@ -150,9 +150,9 @@ class Suite(ABC, Generic[S]):
         seeded: bool = False,
         **limits: Any,
     ) -> Launch:
-        """Return a launch that measures these records, all of one peer. `options` may be a function of those that are
-        still to be measured; `python` is the interpreter, by default the peer's; with `seeded`, its option `seed` is
-        the number of the block; `limits` are fields of `Launch`."""
+        """Return a launch that measures these records, all of one peer. `options` may be a function of the records that
+        are still to be measured; `python` is the interpreter, by default the peer's; with `seeded`, its option `seed`
+        is the number of the block; `limits` are fields of `Launch`."""
         peer = records[0].peer
 
         def command(wanted: Sequence[Record], cells: Path, block: int) -> list[str]:

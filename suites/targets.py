@@ -26,7 +26,7 @@ from suites import SUITES
 
 Check = Callable[[str], str]  # what is wrong with a value, or ""
 
-PYTORCH_BUILT = ".peers/torch/.built"  # a file of make: PyTorch's venv, with our buffer built for it
+PYTORCH_BUILT = ".peers/torch/.built"  # a target of make: PyTorch's venv, with our buffer built for it
 #: Profiles and suites with launches that need PyTorch, whatever buffer they measure.
 TRAINING = ("tiny", "apex", "solve_time", "paired_training", "paired_prioritized", "paired_sparse", "paired_speed")
 TRAINING_SUITES = ("apex", "solve_time", "paired_training")
@@ -39,11 +39,10 @@ COMPARED = {
 #: Workers of pytest-xdist: one more than cores, because tests often wait. More than four would exhaust a small
 #: machine's memory. tests/order.py defines the units of tests, and their order.
 WORKERS = f"--numprocesses={min(len(os.sched_getaffinity(0)) + 1, 4)} --dist=loadscope"
-#: Tests with a target of their own: a buffer over Ray is several processes, and most of their time is spent on starting
-#: these.
+#: Tests with a target of their own: they spend most of their time on starting the processes of buffers over Ray.
 APART = "--ignore=tests/ray"
-#: A last resort for a test that holds Python's lock for ever, which no Python code can end: beyond every limit that a
-#: quick test sets for itself.
+#: A last resort for a test that holds the GIL forever, so that no Python code can end it. It is longer than every limit
+#: that a quick test sets for itself.
 LIMIT = "-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true"
 
 
@@ -109,11 +108,12 @@ CHECKS: dict[str, Check] = {
     **dict.fromkeys(("HOSTS", "EXPLORERS", "COMMITS", "EVERY", "TRIALS", "EXECUTIONS"), number(1, int)),
 }
 OF_BENCH = {**CHECKS, "MINUTES": number(1), "RESUME": file()}
-#: Variables that are refused if empty; others then count as not given.
+#: Variables that are refused if empty. Other variables that are empty count as not given.
 NEVER_EMPTY = ("PROFILE", "ENV", "WORKLOAD", "MINUTES", "SECONDS", "HOSTS", "LOSE_HOST", "ADDRESS")
 
 PLANNED = ("TRANSITIONS", "ROW", "BATCH", "BATCHES", "DATA_HOSTS", "EXPLORER_HOSTS", "CORES", "LINK", "CAPACITY")
-#: The shell command of each target. A part in [] is left out if its variable is empty; {NAME=x} then becomes x.
+#: The shell command of each target. If a variable is empty, a part in [] with this variable is left out, and {NAME=x}
+#: becomes x.
 COMMANDS = {
     "setup": "{python} -m adapters.install '{PEERS}'",
     "bench": "[REPLAYBENCH_ADAPTER='{ADAPTER}'] {python} -m adapters.install '{PEERS}' && {"
@@ -173,10 +173,10 @@ ALSO = {
     "verify": ["SECONDS", "TRIALS", "EXECUTIONS", "ARGS"],  # variables of the targets that it makes
     "lock": ["VENV"],
 }
-WORDS = ("ARGS", "RUN")  # which the shell splits
+WORDS = ("ARGS", "RUN")  # the shell splits these into words
 PART, NAME = re.compile(r"\[(.*?)\]"), re.compile(r"\{(\w+)(?:=(.*?))?\}")
 
-Values = dict[str, str]  # of variables by name, "" for those not given
+Values = dict[str, str]  # the variables by name; "" if not given
 
 
 def profile(given: Values) -> str:

@@ -31,8 +31,8 @@ class Durations:
         return int(self._calls.value)
 
     def since(self, calls: int) -> np.ndarray:
-        """Return the durations of the calls after the first `calls`. Only those of the last LAST_CALLS calls are
-        known."""
+        """Return the durations of the calls after the first `calls`. Only the durations of the last LAST_CALLS calls
+        are known."""
         end = self.calls
         numbers = np.arange(max(calls, end - LAST_CALLS), end)
         return np.frombuffer(self._last, np.int64)[numbers % LAST_CALLS]
@@ -56,8 +56,8 @@ class ThreadTimes(NamedTuple):
 
 
 def blocked(before: ThreadTimes, after: ThreadTimes) -> float:
-    """Return the share of the time in between in which the process neither ran nor was ready to run: it slept, waiting
-    for a lock or for another process's answer."""
+    """Return the share of the time between two readings in which the process neither ran nor was ready to run, but
+    slept: it waited for a lock or for another process's answer."""
     awake = after.running - before.running + after.waiting - before.waiting
     return min(1.0, max(0.0, 1 - awake / (after.at - before.at)))
 

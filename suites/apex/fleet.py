@@ -37,8 +37,8 @@ class ExplorerFleet:
     def explore(self, number: int, shared: Shared) -> None:
         """An explorer: steps its environment, and adds its rows with random priorities.
 
-        Rows are counted when they are produced, because an explorer with a slow environment makes only a few calls in a
-        short window. While it waits for the buffer, it produces no rows.
+        Rows are counted when they are produced rather than when they are added, because an explorer with a slow
+        environment adds rows only a few times in a short window. While it waits for the buffer, it produces no rows.
         """
         random = np.random.default_rng((number, os.getpid()))
         counter = shared.added[number]

@@ -37,7 +37,7 @@ from suites.workloads.recipes import RECIPES
 JOB = ApexJob(WORKLOAD, explorers=4, rows=100, capacity=10_000, step_us=REAL, work_us=0)
 FILL_SECONDS = 60.0
 STARVED_SECONDS = 5.0  # a window in which no explorer adds anything is prolonged up to this length
-NEW_ROWS = 1_000  # added before rows are checked, since no other process was writing when the buffer was filled
+NEW_ROWS = 1_000  # added by explorers before rows are checked, since a single process filled the buffer
 CHECKED_SHARE, WARM_SHARE = 0.5, 0.125  # of the window's length, spent before it
 HUGE, SMALL = 1e12, 0.01  # a priority that makes almost every draw return its row, and one for rows drawn earlier
 TRIALS, MOST_SAMPLES = 10, 200  # per figure of staleness; samples after which a trial gives up
@@ -94,7 +94,7 @@ def _make(peer: str, jobs: Sequence[ApexJob]) -> Adapter:
     if job.cores != ALL:  # before any process or thread is started
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.cores])
     if any(each.step_us == REAL for each in jobs):
-        RECIPES[job.workload].make().close()  # so that explorers do not import its libraries one after the other
+        RECIPES[job.workload].make().close()  # imports its libraries once, rather than in each explorer
     prepare(kind.preload)
     recording = workloads.load(job.workload)
     spec = Spec(job.capacity, recording.fields, prioritized=True)
@@ -111,7 +111,7 @@ def _make(peer: str, jobs: Sequence[ApexJob]) -> Adapter:
 def _measure(
     figures: Figures, number: dict[str, int], adapter: Adapter, job: ApexJob, seconds: float, last: bool
 ) -> None:
-    """Store figures in `figures` one by one, so that those measured before a failure are kept. `number` receives the
+    """Store figures in `figures` one by one, so that figures measured before a failure are kept. `number` receives the
     number of calls behind each percentile."""
     fleet = ExplorerFleet(adapter, job, workloads.load(job.workload))
     are_whole, named = check_of(fleet.recording)
@@ -146,7 +146,7 @@ def _window(
     durations = {"add": fleet.adds, "sample": [learner.samples], "update": [learner.updates]}
     calls = {name: [each.calls for each in kept] for name, kept in durations.items()}
     processes = [process.pid for process in explorers.processes.values() if process.pid is not None]
-    # Slow readings come first and last, and record when they were made: on a busy machine, they take tens of ms.
+    # Slow readings are made first and last, with their own time stamps: on a busy machine, they take tens of ms.
     cpu = CpuTime.now()
     theirs, ours, rows = [ThreadTimes.by(each) for each in processes], ThreadTimes.by(os.getpid()), explorers.added()
     took, steps = 0.0, 0
@@ -159,7 +159,7 @@ def _window(
     cores = CpuTime.now().cores_since(cpu)
 
     total = sum(added)
-    starved = f"no explorer could add a single batch beside the learner in {took:.1f} s"
+    starved = f"no explorer could add a single batch within {took:.1f} s while the learner ran"
     figures["explorers"] = ("ok", total / took, None) if total else ("failed", None, starved)
     figures["cpu"] = ("ok", cores * took / total, None) if total else ("failed", None, starved)
     figures["slowest"] = ("ok", min(added) * len(added) / total, None) if total else ("failed", None, starved)
@@ -169,17 +169,17 @@ def _window(
     for name, kept in durations.items():
         made = np.concatenate([each.since(known) for each, known in zip(kept, calls[name], strict=True)])
         for percentile, percent in PERCENTILES.items():
-            figure: Figure = "failed", None, f"no call of {name} ended in {took:.1f} s"
+            figure: Figure = "failed", None, f"no call of {name} ended within {took:.1f} s"
             if len(made):
                 figure = "ok", float(np.percentile(made, percent)) / 1e9, None
             figures[f"{name}_{percentile}"], number[f"{name}_{percentile}"] = figure, len(made)
 
 
 def _staleness(adapter: Adapter) -> Figure:
-    """Measure how many samples are drawn before a new priority takes effect, because the buffer has prefetched them. A
-    row gets a huge priority, so the first sample drawn with this priority contains the row. As in training, all of the
-    sample's indexes are passed: given only some of them, a buffer may not be able to identify the sample, and may
-    refuse an update that could be late."""
+    """Measure how many samples a new priority does not affect, because the buffer had already prefetched them. A row
+    gets a huge priority, so the first sample drawn with this priority contains the row. As in training, all of the
+    sample's indexes are passed: given only some of them, a buffer may be unable to tell which sample they belong to,
+    and may refuse the update in case it comes too late."""
     worst = 0
     for _ in range(TRIALS):
         indexes = adapter.sample(LEARNER_BATCH)["indexes"]

@@ -32,14 +32,14 @@ def play(workload: str, stack: int, seed: int) -> Iterator[Transition]:
 
 
 def frames_follow(rows: Columns) -> Array:
-    """Return, for each row, whether its next stack of frames is its stack without the oldest frame, plus a new one. A
-    row that was never written is black, unlike any of Seaquest's frames."""
+    """Return, for each row, whether next_obs is obs without its oldest frame, followed by a new one. A row that was
+    never written is black, unlike any of Seaquest's frames."""
     follow = np.all(rows["obs"][..., 1:] == rows["next_obs"][..., :-1], axis=(1, 2, 3))
     return follow & rows["obs"].any(axis=(1, 2, 3))
 
 
 def check_of(recording: Workload) -> tuple[Callable[[Columns], Array], str]:
-    """Return a function that finds the whole rows, and a description of whole rows."""
+    """Return a function that checks which rows are whole, and a description of such rows."""
     if recording.stack > 1:
         return frames_follow, "pairs of successive stacks of frames"
     return cartpole.is_step, "steps of CartPole"

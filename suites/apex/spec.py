@@ -1,7 +1,7 @@
 """What the apex suite measures: explorers and a learner on one prioritized buffer, and what each of them waits for.
 
-One launch measures one peer with one workload, capacity and number of rows per call, and, on that buffer, each number
-of explorers with each environment and learner.
+One launch measures one peer with one workload, capacity and number of rows per call. On the same buffer, it measures
+each number of explorers with each environment and learner.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ BENCHMARKS = {
 }
 #: Measured once per launch, with its last job.
 ONCE = ("staleness", "memory")
-#: In place of an environment's CPU time per step, in microseconds: play the real environment with random actions.
+#: Replaces an environment's CPU time per step, in microseconds: the real environment is played with random actions.
 REAL = -1
-#: In place of the learner's CPU time per step: train a dueling double DQN, whose TD errors become the priorities.
+#: Replaces the learner's CPU time per step: a dueling double DQN is trained, and its TD errors become the priorities.
 DQN = -1
 ALL = 0  # cores
 
 
 @dataclass(frozen=True)
 class ApexJob:
-    """`explorers` processes that add `rows` rows per call, each after `rows` steps of its environment, beside a learner
-    that works between sampling and updating priorities, on `cores` cores of the machine.
+    """`explorers` processes that add `rows` rows per call, each after `rows` steps of its environment, alongside a
+    learner that works between sampling and updating priorities, on `cores` cores of the machine.
 
     `step_us` and `work_us` are the microseconds of a step and of that work, or REAL and DQN. They are CPU times: if
     there are more processes than cores, they take longer.

@@ -75,11 +75,11 @@ def save(
 ) -> Columns:
     """Write a checkpoint, remove older ones, and return the next sample.
 
-    The checkpoint gets its name once it is complete, and only then are older ones removed. The buffer continues from
-    the file: loading moves rows into the slots of rows that killed explorers lost, so a resumed training run would
-    otherwise draw a different sample. A buffer over several hosts just continues: it can be loaded on a different
-    number of hosts, and then draws different samples anyway. Raises OSError or RuntimeError if the checkpoint cannot be
-    written, and `NotResumable` if the buffer cannot be loaded again.
+    The checkpoint gets its name once it is complete, and only then are older ones removed. After saving, the buffer is
+    cleared and loaded from the file. Loading moves rows into the slots of rows that were lost with killed explorers, so
+    a resumed training run would otherwise draw a different sample. A buffer over several hosts is not reloaded: it can
+    be loaded on a different number of hosts, and then draws different samples anyway. Raises OSError or RuntimeError if
+    the checkpoint cannot be written, and `NotResumable` if the buffer cannot be loaded again.
     """
     unfinished, buffer = folder / "unfinished-checkpoint", adapter.buffer  # type: ignore[attr-defined]
     exact = not isinstance(adapter, HostsAdapter)
@@ -112,19 +112,20 @@ def load(checkpoint: Path, adapter: Adapter, explorers: int) -> tuple[dict[str, 
         model = torch.load(checkpoint / MODEL, weights_only=True, map_location="cpu")
         counters = json.loads((checkpoint / COUNTERS).read_text())
         if counters["steps"] != model["steps"]:
-            raise ValueError(f"{COUNTERS} is of step {counters['steps']}, and {MODEL} of step {model['steps']}")
+            raise ValueError(f"{COUNTERS} is from step {counters['steps']}, but {MODEL} is from step {model['steps']}")
         if not (math.isfinite(counters["seconds"]) and counters["seconds"] >= 0):
             raise ValueError(f"seconds in {COUNTERS} must be at least 0, got {counters['seconds']}")
         added = counters["transitions"]
         if len(added) != explorers or not all(type(each) is int and each >= 0 for each in added):
-            raise ValueError(f"transitions in {COUNTERS} must be {explorers} numbers of at least 0, got {added}")
+            raise ValueError(f"transitions in {COUNTERS} must be {explorers} non-negative integers, got {added}")
         file = SHARDS if isinstance(adapter, HostsAdapter) else BUFFER
         adapter.buffer.load_transitions(checkpoint / file)  # type: ignore[attr-defined]
     return model, counters
 
 
 def check_next_sample(checkpoint: Path, adapter: Adapter, batch: Columns) -> None:
-    """Raise `NotResumable` unless `batch` followed this checkpoint. Not checked with several hosts."""
+    """Raise `NotResumable` unless `batch` is the sample that followed this checkpoint. Not checked with several
+    hosts."""
     if isinstance(adapter, HostsAdapter):
         return
     with reading(checkpoint):

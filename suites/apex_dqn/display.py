@@ -25,7 +25,7 @@ def short(count: float) -> str:
 def line(
     seconds: float, score: float | None, transitions: int, adds: float, steps: int, updates: float, restarts: int
 ) -> str:
-    """Return the progress line. It fits into 80 columns for hours. `adds` and `updates` are per second."""
+    """Return the progress line. It fits into 80 columns, even after hours. `adds` and `updates` are per second."""
     return (
         f"{seconds:4.0f} s  score {'none' if score is None else f'{score:.1f}'}  "
         f"{short(transitions)} transitions {short(adds)}/s  {short(steps)} steps {short(updates)}/s"
@@ -33,7 +33,7 @@ def line(
 
 
 class Display:
-    """Prints one line per second on a terminal, in place, and otherwise one every five seconds."""
+    """On a terminal, updates one line every second. Otherwise, prints a new line every five seconds."""
 
     def __init__(self, folder: Path) -> None:
         self.writer = SummaryWriter(str(folder))

@@ -16,7 +16,7 @@ GRADIENT_NORM = 10.0  # at which gradients are clipped
 
 
 class Network(nn.Module):
-    """Q(obs, action) for every action: a state's value plus each action's advantage, whose mean is subtracted."""
+    """Q(obs, action) for every action: a state's value plus each action's advantage, minus the mean advantage."""
 
     def __init__(self, obs_shape: tuple[int, ...], actions: int, hidden: int) -> None:
         super().__init__()
@@ -59,7 +59,8 @@ class DoubleDQN:
         self.settings, self.steps = settings, 0
 
     def step(self, batch: Columns) -> Array:
-        """Take one gradient step; return the rows' absolute TD errors, their new priorities, float32 (rows,)."""
+        """Take one gradient step; return the rows' absolute TD errors, which are their new priorities, float32
+        (rows,)."""
         rows = len(batch["weights"])
         obs, act, rew, next_obs, discount, weights = (
             torch.from_numpy(np.ascontiguousarray(batch[name])).to(self.device)

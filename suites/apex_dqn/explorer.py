@@ -60,7 +60,7 @@ class LocalBuffer:
 def explore(
     number: int, life: int, settings: TrainingSettings, adapter: Adapter, weights: NetworkWeights, progress: Counters
 ) -> None:
-    """Explore until the training run stops. `life` counts how often this explorer was restarted."""
+    """Explore until the training run stops. `life` counts how often this explorer has been restarted."""
     torch.set_num_threads(1)
     seed = np.random.SeedSequence((settings.seed, number, life))
     random, env = np.random.default_rng(seed), gymnasium_make(settings.env)

@@ -9,7 +9,7 @@ _received: list[int] = []
 
 
 def watch() -> None:
-    """From now on, let the signals only set the flag."""
+    """From now on, these signals only set the flag."""
     for number in SIGNALS:
         signal.signal(number, lambda number, _: _received.append(number))
 

@@ -20,7 +20,7 @@ from suites.apex_dqn.weights import NetworkWeights
 from suites.workloads.recipes import gymnasium_make
 
 RETURN_SECONDS = 60.0
-PAUSE_SECONDS = 30.0  # for which a checkpoint waits until explorers pause
+PAUSE_SECONDS = 30.0  # for which a checkpoint waits for all explorers to pause
 
 
 class Training:
@@ -55,7 +55,7 @@ class Training:
                 self.train_on(self.save())
                 self.progress.go_on()
                 due = time.monotonic() + every
-        while not self.progress.all_ended():  # the supervisor kills those that hang; the others' last calls must return
+        while not self.progress.all_ended():  # the last calls of explorers must return, unless they hang
             self.adapter.serve()
             time.sleep(0.005)
         if self.folder is not None and self.learner.steps:

@@ -51,8 +51,8 @@ class NStepWindow:
         self._steps: deque[_Step] = deque()
 
     def step(self, obs: Array, values: Array, act: int, rew: float) -> tuple[Transition, float] | None:
-        """Take one step from `obs`, whose action values are `values`. Return the transition that `obs` completes, and
-        its priority."""
+        """Add a step that was taken from `obs`, whose action values are `values`. Return the transition that `obs`
+        completes, and its priority."""
         done = self._first(obs, values, self.gamma**self.n) if len(self._steps) == self.n else None
         self._steps.append(_Step(obs, act, rew, values))
         return done

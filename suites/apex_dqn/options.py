@@ -21,8 +21,8 @@ def _option(field: str) -> str:
 
 
 def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Namespace, TrainingSettings]:
-    """Return the options and the settings of the training run, which are the resumed run's if one is resumed. Exits
-    with status 2 if an option is invalid."""
+    """Return the options, and the settings of the new or resumed training run. Exits with status 2 if an option is
+    invalid."""
     parser = argparse.ArgumentParser(
         prog="python -m suites.apex_dqn.train", usage="%(prog)s [options]; --help lists them", description=description
     )
@@ -45,7 +45,7 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
         help="run on this many hosts emulated on this machine (Linux, root), the first for the learner",
     )
     parser.add_argument(
-        "--lose-host", type=float, metavar="SECONDS", help="let the last of the hosts lose power after this long"
+        "--lose-host", type=float, metavar="SECONDS", help="turn off the last host's power after this many seconds"
     )
     parser.add_argument(
         "--target", type=float, help="score at which to stop; default: the environment's reward threshold"
@@ -56,7 +56,7 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
     args = parser.parse_args(arguments)
     for name in ("minutes", "seconds", "checkpoint_seconds", "lose_host"):
         value = getattr(args, name)
-        if value is not None and not value > 0:  # NaN is not, either
+        if value is not None and not value > 0:  # true for NaN, too
             parser.error(f"{_option(name)} must be above 0, got {value:g}")
     if args.seconds is None:
         args.seconds = 60 * args.minutes
@@ -99,8 +99,8 @@ def _usable() -> list[str]:
 
 
 def _stored(folder: Path, given: dict[str, object]) -> TrainingSettings:
-    """Return the settings of the training run in `folder`. Raises `BadSetting`, also if the given options differ from
-    them."""
+    """Return the settings of the training run in `folder`. Raises `BadSetting` if they cannot be read, or if the given
+    options differ from them."""
     if not (folder / SETTINGS).exists():
         raise BadSetting("resume", f"must be the folder of a training run, and {folder} has no {SETTINGS}")
     try:

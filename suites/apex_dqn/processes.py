@@ -41,7 +41,7 @@ class ProcessStarter(Protocol):
     def weights(self) -> NetworkWeights: ...
 
     def start(self, work: Callable[..., None], *args: Any, beside: bool = False) -> TrainingProcess:
-        """Start a process that calls `work(*args)`; `beside`: on the supervisor's host."""
+        """Start a process that calls `work(*args)`; if `beside` is true, start it on the supervisor's host."""
 
     def close(self) -> None:
         """Kill the processes that are still running. May be called more than once."""
@@ -81,7 +81,7 @@ def _run(supervisor: int, signals: set[signal.Signals], work: Callable[..., None
     libc.prctl(PR_SET_NAME, f"apex {work.__name__}".encode())  # shown by ps and top
     if os.getppid() != supervisor:
         os._exit(1)
-    for number in SIGNALS:  # Ctrl-C reaches all processes, but the supervisor ends its children
+    for number in SIGNALS:  # Ctrl-C reaches all processes, but only the supervisor may end its children
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, signals)
     work(*args)

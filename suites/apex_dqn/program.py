@@ -59,8 +59,8 @@ def check_new(folder: Path) -> None:
 
 
 def _continue(folder: Path, args: argparse.Namespace | None = None) -> str:
-    """Say how to continue a training run with these options. The time limit includes the time that has already
-    passed."""
+    """Return a hint on how to continue a training run with these options. The time limit includes the time that has
+    already passed."""
     variables = {"RESUME": shlex.quote(_shown(folder))}
     if args:
         variables |= {"MINUTES": math.ceil(args.seconds / 60) + 10, "HOSTS": args.hosts, "ADDRESS": args.address}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 LONGEST_REASON = 1_000  # bytes
-ENDED = -1  # in `paused`: the explorer adds nothing more
+ENDED = -1  # in `paused`: the explorer will add no more rows
 
 
 class Evaluation(NamedTuple):
@@ -21,7 +21,7 @@ class Evaluation(NamedTuple):
 
 
 def score_at(evaluations: Sequence[Evaluation], second: float) -> float:
-    """Return the score of the last evaluation that had ended by then, or of the first evaluation if none had. A
+    """Return the score of the last evaluation that had ended by this second, or of the first evaluation if none had. A
     training run that has solved its task has ended and keeps its last score."""
     ended = [each for each in evaluations if each.seconds <= second]
     return (ended[-1] if ended else evaluations[0]).score
@@ -31,8 +31,8 @@ class Counters:
     """Shared counters. Each word has one writer at a time, so there is no lock that a killed process could continue to
     hold.
 
-    Pauses are numbered. Explorers repeat the number of a pause once they wait, so an answer to an earlier pause is not
-    mistaken for one to the current pause.
+    Pauses are numbered. Once an explorer waits, it stores the number of the pause in `paused`, so that it is not
+    mistaken for an explorer that is still in an earlier pause.
     """
 
     def __init__(self, explorers: int) -> None:
@@ -44,7 +44,7 @@ class Counters:
         self.last_return = context.RawArray(ctypes.c_double, explorers)
         self.steps = context.RawValue(ctypes.c_int64, 0)  # of the learner
         self.error = context.RawValue(ctypes.c_double, 0.0)  # the mean absolute TD error of its last batch
-        self.began = context.RawValue(ctypes.c_double, time.monotonic())  # earlier by the time before a resumption
+        self.began = context.RawValue(ctypes.c_double, time.monotonic())  # a resumed run subtracts its earlier seconds
         self.reason = context.RawArray(
             ctypes.c_char, LONGEST_REASON + 1
         )  # why the learner cannot continue; empty if it can

@@ -51,7 +51,7 @@ class TrainingSettings:
     publish_every: int = 25  # learner steps between two publications of the weights
     refresh_every: int = 400  # environment steps after which an explorer fetches the newest weights (400)
     least_rows: int = 1_000  # stored before the learner starts (50,000)
-    evaluate_every: float = 5.0  # seconds from one evaluation's end to the next one's start
+    evaluate_every: float = 5.0  # seconds from the end of an evaluation to the start of the next one
     episodes: int = 100  # of an evaluation, played greedily
 
     def __post_init__(self) -> None:

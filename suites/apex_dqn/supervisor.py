@@ -24,7 +24,7 @@ from suites.workloads.recipes import gymnasium_make
 
 LOOK_SECONDS = 0.1
 END_SECONDS = 60.0  # for processes to end by themselves, including a last checkpoint
-EXPLORER_SECONDS = 10.0  # for explorers to end; then they are killed, so that the learner need not wait for them
+EXPLORER_SECONDS = 10.0  # for explorers to end; afterwards they are killed, so that the learner need not wait for them
 LIVES = 3  # if an explorer dies this often without adding a transition, or an evaluator without a score, the run fails
 
 
@@ -53,7 +53,7 @@ class Supervisor:
         self.lives = [0] * settings.explorers
         self._barren = [0] * settings.explorers  # deaths in a row without a transition in between
         self._known = [0] * settings.explorers  # transitions at the last death
-        self._evaluator_barren = self._evaluated = 0  # its deaths in a row without a score, and scores at the last one
+        self._evaluator_barren = self._evaluated = 0  # deaths in a row without a score; scores at the last death
         self.evaluations: list[Evaluation] = []
 
     def start(self, folder: Path | None, checkpoint_seconds: float, resume: bool) -> None:
@@ -189,7 +189,7 @@ def train(
         supervisor.end()
     except Failed:
         with suppress(Failed):
-            supervisor.end()  # which writes a last checkpoint if the learner lives
+            supervisor.end()  # which writes a last checkpoint if the learner is alive
         raise
     finally:
         starter.close()

@@ -41,9 +41,10 @@ from suites.throughput.tasks import ThroughputJob
 
 STRACE_TIMES = 10  # times as many calls under strace, which hardly slows a process down
 WARM_CALLS = 10
-IDLE = "idle"  # a job that does nothing: its counts are those of the harness
-# Two runs would differ in the hashes of strings and in NumPy's threads, and if only one of them wrote bytecode files.
-# The C library would copy large blocks by an instruction that counts once per byte, but small ones 32 bytes at a time.
+IDLE = "idle"  # a job that does nothing, so that only the harness is counted
+# Otherwise, counts would vary with the hashes of strings, with the number of NumPy's threads, and with whether bytecode
+# files must be written. The C library would copy large blocks by an instruction that counts once per byte, but small
+# blocks 32 bytes at a time.
 STEADY = {
     "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1",
@@ -58,7 +59,7 @@ CHILDREN = {"callgrind": under_callgrind, "strace": under_strace}
 
 
 class Counter(Stopwatch):
-    """A stopwatch that lets `calls` calls be counted rather than timed: those made in the context `counted`."""
+    """A stopwatch that counts `calls` calls, made in the context `counted`, rather than timing them."""
 
     def __init__(self, calls: int, counted: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__(seconds=0)
@@ -106,7 +107,7 @@ def run_child(
     args: argparse.Namespace, calls: int, under: str, tool: Sequence[str], variables: Mapping[str, str]
 ) -> list[Result]:
     """Run this module under the tool, and return its results, in the order of the jobs."""
-    fixed = ["setarch", "-R"]  # no randomisation of addresses, which some containers forbid
+    fixed = ["setarch", "-R"]  # switches off the randomisation of addresses; some containers forbid that
     if not shutil.which("setarch") or subprocess.run([*fixed, "true"], capture_output=True).returncode:
         fixed = []
     python = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "suites.counts.measure"]

@@ -14,7 +14,7 @@ OF_CALLGRIND = ("instructions", "reads", "writes", "allocations")
 OF_STRACE = ("system_calls", "futex_calls")
 BENCHMARKS = {name: Quantity(f"{name.replace('_', ' ')}/call", "lower") for name in (*OF_CALLGRIND, *OF_STRACE)}
 CALLS = 20
-#: Callgrind is 50 times as slow as the processor, so that importing PyTorch alone takes a minute.
+#: Under Callgrind, a process is 50 times as slow, so importing PyTorch alone takes a minute.
 LAUNCH_SECONDS = 900.0
 
 

@@ -16,10 +16,11 @@ from suites.runner.results import NotMeasured, Result
 
 ALLOCATORS = {"malloc", "calloc", "realloc", "aligned_alloc", "memalign", "posix_memalign", "mmap", "mmap64", "mremap"}
 MARK = "/replaybench/counts/"  # the beginning of a path that the child looks up before and after the calls
-Child = Callable[[str, Sequence[str], Mapping[str, str]], list[Result]]  # `run_child` after its first arguments
+Child = Callable[[str, Sequence[str], Mapping[str, str]], list[Result]]  # `run_child` with its first arguments bound
 Counted = dict[str, dict[str, int]]  # counts by job
-# Loaded into the child process under Callgrind. The system's random numbers, which seed the hash tables of libraries in
-# Rust, would determine which objects share a block of memory. Totals are wrong if they are not zeroed after the start.
+# Loaded into the child process under Callgrind. It replaces the system's random numbers by a fixed sequence: they seed
+# the hash tables of libraries in Rust, and so determine which objects share a block of memory. Callgrind's totals are
+# wrong unless they are zeroed after the start.
 PRELOADED = """\
 #include <stddef.h>
 #include <sys/types.h>

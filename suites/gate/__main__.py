@@ -6,12 +6,12 @@
 REV is a revision, a wheel's path, or a release such as name==1.0. With --adapter, the buffer is another project's
 and is used through the adapter in FILE; revisions are then those of the project's checkout DIR.
 
-Builds each into its own venv under .gate/, and launches what the suites' profile "gate" measures on both, again
-and again, until the verdict on each benchmark is known or time runs out. Benchmarks that are decided are not measured
-again. Writes a run file with the peers "base" and "head", which `reports.gate` judges in the same way.
+Builds each into its own venv under .gate/, and repeats the launches of the suites' profile "gate" on both until the
+verdict on each benchmark is known or time runs out. Benchmarks that are decided are not measured again. Writes a run
+file with the peers "base" and "head", which `reports.gate` judges in the same way.
 
-Exit status: 0 measured, or identical builds, in which case nothing is measured and no run file is written, only the
-verdict as Markdown in its place; 3 harness error (nothing to judge); 130 interrupted.
+Exit status: 0 if the builds were measured or are identical, 3 after a harness error (nothing to judge), 130 if
+interrupted. Identical builds are not measured: instead of a run file, the verdict is written as Markdown.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def measure(args: argparse.Namespace) -> int:
 
 def project_at(folder: Path, adapter: Path | None) -> Path:
     if not adapter:
-        raise HarnessError("--project needs --adapter: the file that shows how to use its buffer")
+        raise HarnessError("--project needs --adapter: the file that shows how to use the project's buffer")
     top = folder.resolve()
     if not (top / ".git").exists():
         raise HarnessError(f"{folder} is not the top folder of a git checkout")

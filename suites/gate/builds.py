@@ -112,12 +112,13 @@ class Side:
             raise HarnessError(f"{self.name} ({self.version}) does not build: {trouble}")
 
     def renew(self) -> None:
-        """Relink the library so that it occupies other memory pages, with its object files in a random order if `order`
-        is None.
+        """Relink each library so that it occupies other memory pages; if `order` is None, its object files are in a
+        random order.
 
         A function's address determines how it shares the caches with other code: identical builds differed by 10% in
-        every launch, as can two builds whose code was moved by an unrelated change. A new address in each launch turns
-        this bias into noise, which the verdict takes into account. A library that was not linked here is only copied.
+        every launch. So can two builds whose code was only moved by an unrelated change. A new address in each launch
+        turns this bias into noise, which the verdict takes into account. A library that was not linked here is only
+        copied.
         """
         seed = random.getrandbits(32) if self.order is None else self.order
         for library in self.libraries:

@@ -22,10 +22,10 @@ from suites.gate.builds import Side
 from suites.gate.measure import Gate, only_one
 from suites.runner.driver import Interrupt
 
-#: The commit that all others are compared with: the first one with everything that the gate measures.
+#: The commit that all others are compared with: the first one that has everything that the gate measures.
 ANCHOR = "d101d6715cf9bc28568132ac1b8dd0adad95e638"
-#: Commits to try in place of those that cannot be measured. More failures than this are unlikely to be the commits'
-#: fault.
+#: How many commits to try in place of commits that cannot be measured. More failures than this are unlikely to be the
+#: commits' fault.
 SPARE = 3
 BUILT = ("cpprb_impl", "CMakeLists.txt", "pyproject.toml")
 

@@ -35,7 +35,7 @@ class Endings:
 
     said: str | None  # if something went wrong
     killed: Mapping[Side, str]  # why a side's process was killed
-    uneven: float = 0.0  # cores by which the machine was busier beside one side than beside the other
+    uneven: float = 0.0  # how many more cores other programs used during one side's launch than the other's
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Pair:
         measure = self._in_turns if self.launch.turns else self._one_after_the_other
         endings = measure(commands, folder, tick)
         if endings.uneven > UNEVEN_CORES and not self.is_counted and not endings.said:
-            more = f"other programs used {endings.uneven:.2f} cores more beside one side than beside the other"
+            more = f"other programs used {endings.uneven:.2f} more cores during one side's launch than the other's"
             tqdm.write(f"pair {block + 1} of {self.name} does not count: {more}")
             return True
         before = _progress(wanted)
@@ -98,7 +98,7 @@ class Pair:
     def command(self, side: Side, records: Sequence[Record], block: int, cells: Path) -> list[str]:
         """Return the command of a launch on this side."""
         command = self.launch.command(records, cells, block)
-        # -P keeps the checkout, whose package was not built, from the front of sys.path.
+        # -P keeps the checkout, in which the package is not built, off the front of sys.path.
         package = f"--package-at={side.package}={side.site_packages}"
         return [*side.start, "-P", *command[1:], package]
 
@@ -115,7 +115,7 @@ class Pair:
         command = [sys.executable, "-m", "suites.gate.pair", f"--begins={begins}", f"--core={core}"]
         command += [f"--endings={endings}", *(f"--{side.name}={json.dumps(each)}" for side, each in commands.items())]
         ending = processes.run(command, LIMIT_SECONDS, tick)
-        if ending.timed_out:  # one side waits for the other: run separately, they show which side hangs
+        if ending.timed_out:  # one side hangs and the other waits for it: separate launches show which one hangs
             return self._one_after_the_other(commands, folder, tick)
         if not endings.exists():
             return Endings(ending.trouble, {})
@@ -171,7 +171,7 @@ def record_key(record: Record) -> Key:
 def declare(run: Run, sides: Sequence[Side], peers: Sequence[str]) -> list[Pair]:
     """Declare the records that are judged, and return the launches that measure them.
 
-    Each suite measures the first of the peers that it can measure.
+    Each suite measures the first peer that it supports.
     """
     pairs = []
     for suite in map(suite_named, SUITES):

@@ -28,7 +28,7 @@ from suites.gate.launches import PROFILE, Pair, declare, record_key
 from suites.gate.room import check_room
 from suites.runner.driver import Interrupt
 
-#: Each suite measures the first of these that it can measure.
+#: Each suite measures the first of these that it supports.
 PEERS = ("cpprb_impl[lock=none]", "cpprb_impl")
 
 
@@ -111,7 +111,7 @@ class Gate:
             pass
 
     def launches(self, out: Path, interrupt: Interrupt, pool: int = 0) -> Iterator[None]:
-        """Do the same, but yield after each launch, so that the gates of a study can take turns."""
+        """Measure as `measure` does, but yield after each launch, so that the gates of a study can take turns."""
         save(out, self.run)
         whole = False
         try:
@@ -126,7 +126,7 @@ class Gate:
             save(out, self.run)
 
     def _pairs(self, interrupt: Interrupt, pool: int) -> Iterator[int]:
-        """Measure pair after pair, and yield the number of undecided benchmarks after each."""
+        """Measure one pair after the other, and yield the number of undecided benchmarks after each pair."""
         deadline = None if pool else time.monotonic() + 60 * float(self.run.minutes or 0)
         everything = set().union(*(pair.keys for pair in self.pairs))
         wanted = everything if pool else open_benchmarks(self.run) & everything
@@ -157,7 +157,7 @@ def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
     known = {verdict.job.full_label: record_key(_any_record(verdict)) for verdict in judge(run)}
     if label not in known:
         near = "; ".join(_near(label, known)) or "; ".join(known)
-        raise HarnessError(f"there is no benchmark {label!r}; there are: {near}")
+        raise HarnessError(f"there is no benchmark {label!r}; choose from: {near}")
     kept = [
         replace(
             pair,

@@ -6,11 +6,13 @@ Builds the working tree twice, with CMake's option SLOWED, and writes these reco
 
 pool.json           pairs of equal builds, from which `reports.gate.power` draws gates again and again
 equal-1.json ...    gates of equal builds
-slowed-20-1.json    gates in which head's add, sample and update take 20% longer. Those by 50% measure all that is
-                    timed; the others only what is timed in one process, since a change in fleets matters from 25%.
+slowed-20-1.json    gates in which head's add, sample and update take 20% longer. At 50%, gates measure everything
+                    that is timed; at other levels, only what is timed in one process, since changes in fleets matter
+                    only from 25%.
 work-1.json         gates of work counts, in which each of these calls executes some more instructions
-neighbour-...       the same, beside a process that uses one core all the time; neighbours-...: beside two of these
-noise-....json      pools of what is timed in one process, measured together, each without a rule against noise
+neighbour-...       the same while another process uses one core all the time; neighbours-...: two other processes
+noise-....json      pools of what is timed in one process, measured together, each without one of the rules against
+                    noise
 
 Existing records are not measured again, so an interrupted study continues. The whole study takes about five hours on
 two cores.
@@ -40,8 +42,8 @@ from suites.runner.driver import Interrupt
 MINUTES = 10.0  # per gate, the default
 SLOWED_CALLS = ("add", "sample", "update")
 LOOPS = 100  # about 5% of the instructions of adding a row of CartPole
-SLOWS_FLEETS = 50  # percent, from which a slow-down matters where processes compete
-ROUNDS = 5  # each with gates of every kind, so that a study that ends early has some of each
+SLOWS_FLEETS = 50  # percent: the smallest level that is also measured where processes compete
+ROUNDS = 5  # each has gates of every kind, so that a study that ends early has some of each kind
 BUSY = "import numpy as np; a = np.ones(4_000_000)\nwhile True: a *= 1.0000001"
 
 
@@ -54,7 +56,7 @@ class Study:
     level: int = 0  # percent by which head's calls are slowed
     loops: int = 0  # turns of an empty loop in each of head's calls
     beside: int = 0  # processes that use one core each
-    way: str = ""  # how the pairs are measured, to show how much a rule against noise gains
+    way: str = ""  # how the pairs are measured: shows how much each rule against noise gains
 
     def gate(self, base: Side, head: Side) -> Gate:
         """Return the gate of these builds that measures this record."""
@@ -83,7 +85,7 @@ class Study:
 
 
 def studies(pairs: int, gates: int, slowed: int) -> Iterator[list[Study]]:
-    """Yield all studies; those in one list are measured together."""
+    """Yield all studies, in lists of studies that are measured together."""
     yield [Study("pool", pairs=pairs)]
     yield [Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=1)]
     for beside in (0, 1, 2):

@@ -1,7 +1,7 @@
 """How much processor time other programs use while a launch runs.
 
-Two launches that share all cores are comparable only if the rest of the machine was equally busy beside both. That does
-not depend on which launch is head's, so leaving out the other pairs favours neither side.
+Two launches that each use all cores are comparable only if the rest of the machine was equally busy during both.
+Whether it was does not depend on which launch is head's, so excluding the other pairs favours neither side.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def others() -> Iterator[Others]:
 
 
 def unevenness(sides: Sequence[Others]) -> float:
-    """Return the difference in the number of cores that were used beside the two launches."""
+    """Return the difference in the number of cores that other programs used during the two launches."""
     cores = [each.cores for each in sides]
     return max(cores) - min(cores)
 

@@ -1,1 +1,1 @@
-"""The hosts suite: a learner and explorers on different hosts from the rows. See `spec.py`."""
+"""The hosts suite: a learner and explorers whose rows are on other hosts. See `spec.py`."""

@@ -2,9 +2,9 @@
 
     python -m suites.hosts --peer NAME [--job JOB ...] [--seconds S]
 
-The processes on the hosts are `role.py`. Sampled rows are compared with those that were added, both before anything is
-timed and, while an explorer adds, after all timing. Rates count whole steps (a batch with its new priorities) and
-acknowledged rows. CPU times are those of all processes of a host, so they include Ray's.
+The processes on the hosts run `role.py`. Sampled rows are compared with the rows that were added, once before anything
+is timed, and once after all timing, while an explorer adds. Rates count whole steps (a batch with its new priorities)
+and acknowledged rows. CPU times include all processes of a host, also Ray's.
 
 A job with a failure is the only job of its launch. It measures the learner's longest wait, from one complete step to
 the next, and its rate afterwards. If a learner waits for too long, or its call raises an exception, there is no figure
@@ -34,9 +34,10 @@ CAPACITY = 20_000  # rows; the buffer is full, as it is during most of a trainin
 ADDED = 100  # rows per call
 CHECK_SHARE, WARM_SHARE = 0.25, 1.0  # of a timed window's length, spent before it
 START_SECONDS = 90.0  # for a process to import its libraries, and to start its servers
-LEAD_SECONDS, FAILED_SECONDS = 0.5, 5.0  # of a learner's loop, before and after something fails
+LEAD_SECONDS, FAILED_SECONDS = 0.5, 5.0  # of a learner's loop, before and after a failure
 CUT_SECONDS = 2.0
-#: Ray gives up a node after 5 to 10 s, so that a node survives a cut link; the default is a minute.
+#: Ray declares a node dead after 5 to 10 s (by default, after a minute), so a node survives a link that is cut for
+#: `CUT_SECONDS`.
 RAY = {**ray_cluster.ENVIRONMENT, "RAY_health_check_failure_threshold": "10"}
 LONGEST_WAIT = 15.0  # seconds
 NO_EFFECT = "a new priority had no effect within 200 batches"
@@ -73,7 +74,7 @@ class Measured:
             worker.do("fill", limit=START_SECONDS, data=addresses, handle=handle, rows=rows, batch=ADDED)
 
     def cpu(self) -> tuple[float, float]:
-        """Return the CPU time of the users' host and that of the data hosts."""
+        """Return the CPU time of the users' host and the CPU time of the data hosts."""
         return self.lan.cpu_seconds(1), sum(map(self.lan.cpu_seconds, self.data))
 
     def sent(self) -> int:
@@ -139,7 +140,7 @@ def _check(found: Mapping[str, int]) -> None:
 
 
 def _measure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -> None:
-    """Store figures in `figures` one by one, so that those measured before a failure are kept."""
+    """Store figures in `figures` one by one, so that figures measured before a failure are kept."""
     learn, explore = {"seconds": seconds, "batch": job.batch}, {"seconds": seconds, "batch": ADDED}
     hosts.learner.do("learn", **{**learn, "seconds": WARM_SHARE * seconds})
     sent = hosts.sent()

@@ -26,7 +26,7 @@ from suites.hosts.spec import DATA, USER
 from suites.lan.worker import obey
 from suites.workloads.priorities import priority_sets
 
-DOMINANT = 1e12  # a priority (10^7.2 after alpha) beside which 10^5 rows of priority 1 are hardly drawn
+DOMINANT = 1e12  # so high a priority (10^7.2 after alpha) that 10^5 rows of priority 1 are hardly drawn
 TRIALS, LEAST_TRIALS, MOST_BATCHES = 10, 3, 200
 RETRY_SECONDS = 0.01  # after a call that raised
 
@@ -137,7 +137,8 @@ class User:
         """Return how many batches are drawn between an update and the first batch that it affects: the median of some
         trials. None if an update has no effect within `MOST_BATCHES`.
 
-        A drawn row gets a priority so high that no other row is drawn, until this row fills at least half of a batch.
+        A drawn row gets a priority so high that hardly any other row is drawn. The trial ends when this row fills at
+        least half of a batch.
         """
         waited: list[int] = []
         used: set[np.integer] = set()
@@ -162,7 +163,8 @@ class User:
         return stale
 
     def _draw_new_row(self, batch: int, used: set[np.integer]) -> np.integer:
-        """Draw a row that no earlier trial has used: batches prefetched in a trial are still full of its row."""
+        """Draw a row that no earlier trial has used: batches that were prefetched during a trial are full of its
+        row."""
         while True:
             row = next((row for row in self._draw(batch) if row not in used), None)
             if row is not None:
@@ -170,7 +172,8 @@ class User:
                 return row
 
     def _draw(self, batch: int, row: np.integer | None = None) -> np.ndarray:
-        """Draw a batch and set its priorities to 1, except that of `row`, which keeps its own. Return the indexes."""
+        """Draw a batch and set its rows' priorities to 1, except for `row`, whose priority stays high. Return the
+        indexes."""
         indexes = np.array(self.adapter.sample(batch)["indexes"])
         self.adapter.update_priorities(indexes, np.where(indexes == row, DOMINANT, 1.0))
         return indexes

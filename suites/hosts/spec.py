@@ -1,8 +1,8 @@
 """What the hosts suite measures: a prioritized buffer whose rows are not on its users' host.
 
 The hosts are emulated on one machine (`suites.lan`), which needs root. The learner and an explorer are on host 1, and
-the rows on the other hosts. One launch measures one peer with one workload, number of data hosts and speed of the
-links, or the effect of one failure on its learner.
+the rows on the other hosts. One launch measures one peer with one workload, number of data hosts and link speed; some
+launches measure the effect of one failure on the learner instead.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SPEED_BENCHMARKS = {
     "storing_cpu": Quantity("s/row", "lower"),
     "explorer_beside": Quantity("rows/s", "higher"),
     "learner_beside": Quantity("batches/s", "higher"),
-    "whole": Quantity("rows checked", "higher"),  # drawn beside an explorer
-    "staleness": Quantity("batches", "lower"),  # drawn after an update, before it takes effect
+    "whole": Quantity("rows checked", "higher"),  # drawn while an explorer adds
+    "staleness": Quantity("batches", "lower"),  # drawn after an update, before the update takes effect
 }
 #: The same for an explorer on the data host, with one data host and an unlimited link, since links make no difference.
 LOCAL_BENCHMARKS = {

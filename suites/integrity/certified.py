@@ -77,7 +77,8 @@ def read(batch: Columns) -> Reading:
 
 
 def stale(reading: Reading, weights: np.ndarray) -> np.ndarray:
-    """Return, for each whole row, whether its weight belongs to a priority other than its own, (whole rows,).
+    """Return, for each whole row, whether its weight belongs to a priority other than the row's own. Shape: (whole
+    rows,).
 
     With alpha and beta of 1, a weight is inversely proportional to its priority, so weight times priority is the same
     for all rows of a batch. A difference of half a level reveals a stale priority, however much a peer's sums change in

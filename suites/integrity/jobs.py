@@ -51,10 +51,10 @@ def fill(adapter: Adapter, setting: IntegritySettings, number: int, shared: Shar
 
 
 def rows_per_call(capacity: int, turn: int) -> int:
-    """Return how many rows each call of all explorers adds: a number that divides the capacity, and differs by turn.
+    """Return how many rows every call of the explorers adds: a number that divides the capacity and varies with `turn`.
 
-    As a result, no call wraps around the end of the ring. Some libraries give rows after the end wrong priorities even
-    in a single process. The conformance suite finds this error, which has nothing to do with sharing.
+    As a result, no call wraps around the end of the ring. Some libraries give wrong priorities to rows that wrap
+    around, even in a single process. The conformance suite finds this error, which has nothing to do with sharing.
     """
     return math.gcd(capacity, MOST_ROWS >> turn % MOST_ROWS.bit_length())
 

@@ -148,8 +148,8 @@ def kills(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
 
 
 def after_kill(explorers: Explorers, learner: CheckingLearner, setting: IntegritySettings) -> str | None:
-    """Return which processes are blocked, or None if none is. Within the patience, the learner must sample and each
-    remaining explorer must add a row."""
+    """Return which processes are blocked, or None if none is. Within `setting.patience` seconds, the learner must
+    sample and each remaining explorer must add a row."""
     before, steps = explorers.added(), 0
     deadline = time.monotonic() + setting.patience
     stuck = []

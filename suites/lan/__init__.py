@@ -93,7 +93,7 @@ class Lan:
         self._do("rate", rate or "none")
 
     def cpu_seconds(self, host: int) -> float:
-        """Return the CPU time that a host has used, including that of processes that have ended."""
+        """Return the CPU time that a host has used, including the time of processes that have ended."""
         return float(self._do("cpu", str(host)))
 
     def sent_bytes(self, host: int) -> int:
@@ -104,7 +104,7 @@ class Lan:
         return int(counters["eth0"][8])
 
     def close(self) -> None:
-        """End all hosts, their processes and networks."""
+        """Remove all hosts, with their processes and networks."""
         self._do("down")
 
     def __enter__(self) -> Lan:

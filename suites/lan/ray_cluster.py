@@ -14,7 +14,7 @@ from suites.lan import Lan
 START_SECONDS = 60.0
 CPUS = 4
 OBJECT_STORE_BYTES = 100_000_000  # of each node
-#: Ray notices a lost node after 3 s instead of a minute. Only the hosts reach each other, so no token is needed.
+#: Ray notices a lost node after 3 s instead of a minute. Only the hosts can reach each other, so no token is needed.
 ENVIRONMENT: Mapping[str, str] = {
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",

@@ -1,6 +1,6 @@
-"""Processes on the hosts of a `Lan` that obey orders, which are lines of JSON on the standard streams.
+"""Worker processes on the hosts of a `Lan`. Calls and results are lines of JSON on the standard streams.
 
-The process calls `obey` with an object, whose methods the orders name. It ends when its standard input closes.
+A worker calls `obey` with the object whose methods can be called. It ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ ANSWER_SECONDS = 60.0
 
 
 class WorkerLost(RuntimeError):  # noqa: N818 (says what happened)
-    """The process died, raised an exception, or does not answer."""
+    """The worker died, raised an exception, or does not answer."""
 
 
 class Silent(WorkerLost):
-    """The process does not answer in time."""
+    """The worker does not answer in time."""
 
 
 class HostProcess:
-    """A process on a host, as seen by the process that started it."""
+    """A worker on a host, as seen by the process that started it."""
 
     def __init__(self, lan: Lan, host: int, module: str, arguments: Sequence[object], env: Mapping[str, str]) -> None:
         self.name = f"{module} on host {host}"
@@ -35,7 +35,7 @@ class HostProcess:
         self.process = lan.start(host, command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def tell(self, method: str, /, **arguments: Any) -> None:
-        """Give an order, without waiting. Raises `WorkerLost`."""
+        """Call `method` in the worker, without waiting for its result. Raises `WorkerLost`."""
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps([method, arguments]).encode() + b"\n")
@@ -44,7 +44,7 @@ class HostProcess:
             raise WorkerLost(f"{self.name} died") from None
 
     def hear(self, limit: float = ANSWER_SECONDS) -> Any:
-        """Return the result of the next order. Raises `WorkerLost`."""
+        """Return the worker's next result, waiting at most `limit` seconds. Raises `WorkerLost`."""
         assert self.process.stdout
         if not select.select([self.process.stdout], [], [], limit)[0]:
             raise Silent(f"{self.name} did not answer within {limit:.0f} s")
@@ -57,12 +57,12 @@ class HostProcess:
         return answer
 
     def do(self, method: str, /, *, limit: float = ANSWER_SECONDS, **arguments: Any) -> Any:
-        """Give an order and wait at most `limit` seconds for its result. Raises `WorkerLost`."""
+        """Call `method` in the worker and return its result, waiting at most `limit` seconds. Raises `WorkerLost`."""
         self.tell(method, **arguments)
         return self.hear(limit)
 
     def close(self) -> None:
-        """End the process."""
+        """End the worker."""
         assert self.process.stdin
         self.process.stdin.close()
         try:
@@ -73,7 +73,7 @@ class HostProcess:
 
 
 def obey(worker: object) -> None:
-    """In the process: carry out orders until there are no more."""
+    """In the worker: carry out calls until the standard input is closed."""
     answers, sys.stdout = sys.stdout, sys.stderr  # so that other output is not mistaken for an answer
     for line in sys.stdin:
         method, arguments = json.loads(line)

@@ -89,7 +89,7 @@ class Loop:
         add, sample, update, clock = self.add, self.sample, self.update, time.perf_counter_ns
         readings, batch, now = array("q"), self.batch, clock()
         end, latest = now + round(1e9 * seconds), now + round(1e9 * LONGEST * seconds)
-        gc.disable()  # collections at random moments would be noise from the harness
+        gc.disable()  # garbage collections at random moments would be noise from the harness
         try:
             for step, fresh in zip(self.steps, self.priorities, strict=True):
                 begin = clock()

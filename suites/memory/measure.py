@@ -84,8 +84,8 @@ def _measure(
     kind = registry.adapter_class(peer)
     spec = Spec(small, recording.fields, **KINDS[benchmark])
     # Memory for code that is compiled, or for anything else that is allocated on first use, must not count, so
-    # measuring starts with the second buffer. Only peers that compile also warm up with a large buffer, since others
-    # keep its memory for the next one.
+    # measuring starts with the second buffer. Only peers that compile also warm up with a large buffer, since the other
+    # peers would keep its memory and reuse it for the next buffer.
     warming = [small, capacity] if kind.contract.compiles else [small] if benchmark == "plain" else []
     for rows in [*warming, small]:
         with closing(kind.make(replace(spec, capacity=rows))) as adapter:
@@ -115,8 +115,8 @@ def _measure(
 
 
 def peak_while_drawing(adapter: Adapter) -> int:
-    """Return how many bytes the processes grow by while drawing, according to the kernel's high-water mark. Each batch
-    is held while the next one is drawn."""
+    """Return by how many bytes the processes grow while they draw batches, according to the kernel's high-water mark.
+    Each batch is held while the next one is drawn."""
     in_use()  # returns free memory to the system
     processes = family()
     before = {process: _status(process, "VmRSS") for process in processes}

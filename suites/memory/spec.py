@@ -1,6 +1,6 @@
 """What the memory suite measures: bytes per transition, when they are allocated, and whether they leak.
 
-One launch measures one kind of buffer of one peer, since a process may keep memory that it once allocated.
+One launch measures one kind of buffer of one peer, since a process may keep memory after freeing it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ KINDS: dict[str, dict[str, bool]] = {
 FILLED = {"constructed": 0.0, "quarter": 0.25, "half": 0.5}  # shares of the capacity at which memory is measured
 PEAK = "peak"
 LEAKS = {"plain": "leak", "priorities": "leak_prioritized"}
-# Rows, and bytes per row: a batch of smaller rows is too small to be measured in pages.
+# The rows of a batch whose peak is measured, and the fewest bytes per row: a batch of smaller rows takes too few pages
+# of memory for a figure.
 PEAK_BATCH, PEAK_FROM_BYTES = 256, 1_000
 
 BENCHMARKS = {

@@ -72,7 +72,7 @@ class TrainingProgress:
         return (last - first) / seconds, 100 * (self.in_buffer - in_buffer) / seconds
 
     def score(self, moment: int) -> float | None:
-        """Return the mean return of the last episodes before this step, or None if there was none."""
+        """Return the mean return of the last episodes before this step, or None if no episode has ended."""
         ended = [value for step, value in self.returns if step <= moment][-self.task.episodes :]
         return float(np.mean(ended)) if ended else None
 
@@ -91,7 +91,7 @@ def bytes_per_row(task: TrainingTask, arm: type[TrainingArm], seed: int) -> floa
     filled one and a half times.
 
     The rows are played beforehand, since some environments leak memory. Nothing is sampled, because some buffers keep
-    their last sample, and a small buffer would keep less.
+    their last sample, which is smaller if the buffer is small.
     """
     small = task.stored // SMALLER
     env = make_env(task, seed)

@@ -38,7 +38,7 @@ def make_env(task: TrainingTask, seed: int) -> Any:
 
 
 def make_model(task: TrainingTask, arm: type[TrainingArm], env: Any, seed: int, capacity: int | None = None) -> Any:
-    """Return the untrained model, whose `replay_buffer` has the task's capacity unless another one is given."""
+    """Return the untrained model, whose `replay_buffer` has this capacity, or the task's if it is None."""
     from stable_baselines3.common.logger import Logger
 
     kind, arguments = arm.algorithm(task.learner)
@@ -100,9 +100,11 @@ def check_answers(task: TrainingTask, arm: type[TrainingArm], seed: int) -> None
         drawn.update(_drawn(task, arm, buffer.sample(BATCH)))
     env.close()
     if wrong := drawn - added:
-        raise WrongAnswer(f"{len(wrong)} of {len(drawn)} different rows that were sampled had never been added")
+        raise WrongAnswer(f"{len(wrong)} of {len(drawn)} distinct sampled rows had never been added")
     if missing := added - drawn:
-        raise WrongAnswer(f"{len(missing)} of {len(added)} different rows were never among {BATCHES * BATCH:,} sampled")
+        raise WrongAnswer(
+            f"{len(missing)} of {len(added)} distinct added rows were never drawn in {BATCHES * BATCH:,} draws"
+        )
 
 
 def _expected(task: TrainingTask, arm: type[TrainingArm], row: Row) -> bytes:

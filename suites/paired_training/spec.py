@@ -45,7 +45,7 @@ BENCHMARKS = {
     RELATIVE_SPEED: Quantity("times", "higher"),
 }
 TO_TARGET = ("solved", "needed")
-SECONDS_PER_STEP = 0.1  # limits a launch: ten times what a step of the slowest training run takes
+SECONDS_PER_STEP = 0.1  # limits a launch: ten times as long as a step of the slowest training run
 START_SECONDS = 60.0
 
 

@@ -93,7 +93,7 @@ def relative_speed(task: TrainingTask, arm: type[TrainingArm], seed: int) -> flo
 
     Both are forks of this process, which has imported the libraries and done nothing else, so that they begin with the
     same memory. Processes that are started independently differ more in speed (docs/measuring/paired-training.md). This
-    process checks the arm's answers while the two get ready. The run that begins alternates with the seed.
+    process checks the arm's answers while the two get ready. Which of them begins alternates with the seed.
 
     Raises WrongAnswer if an answer is wrong, PeerTrouble if this training run fails, RuntimeError if the other does.
     """

@@ -1,9 +1,10 @@
 """The questions that a run with a time budget still has to decide: which buffer is fastest at each job, and by how
 much?
 
-Intervals are those of the report; a contest ends later, when the difference is clear. If the fastest buffer keeps
-references to the caller's arrays, the fastest of the buffers that copy them is also determined. Variants of one library
-are not compared with each other: a job's answer is the fastest buffer and the best buffer of another library.
+Intervals are computed as in the report. A contest does not end when an interval excludes 1, but only when the
+difference is clear. If the fastest buffer keeps references to the caller's arrays, the fastest of the buffers that copy
+them is also determined. Variants of one library are not compared with each other: a job's answer is the fastest buffer
+and the best buffer of another library.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ class Contest:
 def contests_of(
     launches: Mapping[Launch, Collection[str] | None], facts: Mapping[str, Facts] | None = None
 ) -> list[Contest]:
-    """Return the contests for the jobs that have a figure; launches come with the benchmarks that compare buffers
-    (None: all). `facts` maps peers to their facts."""
+    """Return the contests for the jobs that have a figure; `launches` maps each launch to the benchmarks that compare
+    buffers (None: all). `facts` maps peers to their facts."""
     found: dict[object, list[tuple[Launch, Record]]] = {}
     for launch, compared in launches.items():
         for job, record in launch.by_job.items():

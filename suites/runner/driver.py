@@ -26,7 +26,8 @@ STILL_SECONDS, OUR_STILL_SECONDS = 90.0, 30.0
 
 
 class Interrupt:
-    """Remembers SIGINT, SIGTERM and SIGHUP; `check` then raises KeyboardInterrupt, where nothing is half finished."""
+    """Remembers SIGINT, SIGTERM and SIGHUP. `check` then raises KeyboardInterrupt; it is called where nothing is half
+    done."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -177,7 +178,7 @@ def measure(
     try:
         ending = processes.run(launch.command(records, cells, block), min(limit, budget), tick)
     finally:
-        # If the run is interrupted, there is no ending: results so far are kept, and missing ones are not at fault.
+        # If the run is interrupted, there is no ending: results so far are kept, and missing results are not faults.
         results = list(read_results(cells))
         unfinished = list(records)
         for record in launch.due(block):  # a job may yield figures for records that were not requested

@@ -29,7 +29,7 @@ def main(
     counts_time: bool = False,
 ) -> int:
     """Measure one peer; return the exit status. `about` is the module's docstring, `peers` the allowed names;
-    `counts_time` says that `SPENT` counts all filling, checking and measuring."""
+    `counts_time` says whether `SPENT` counts all filling, checking and measuring."""
     parser = argparse.ArgumentParser(prog=f"python -m suites.{suite.name}", description=about.partition("\n")[0])
     parser.add_argument("--peer", required=True, choices=peers or suite.peers(), metavar="NAME")
     add_options(parser)

@@ -1,4 +1,5 @@
-"""Explorer processes beside a learner. They start together, are monitored, and always end, whatever the buffer does."""
+"""Explorer processes that run alongside a learner. They start together, are monitored, and always end, whatever the
+buffer does."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Shared:
         self.stop = context.RawValue(ctypes.c_bool, False)
         self.added = [
             context.RawValue(ctypes.c_int64, 0) for _ in range(explorers + 1)
-        ]  # the last one is for a recruit
+        ]  # the last one is for the explorer that `recruit` starts
         self.errors = context.SimpleQueue()
 
     def start(self) -> None:
@@ -115,7 +116,7 @@ def next_slice(calls: int, took: float) -> int:
 
 def _explore(work: Work, number: int, shared: Shared, parent: int | None) -> None:
     exit_with_parent(parent or os.getppid())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner ends its explorers; Ctrl-C reaches both
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches explorers too, but the learner ends them
     try:
         work(number, shared)
     except BaseException as error:
@@ -166,7 +167,7 @@ def exploring(
         # A process that has to close a connection takes longer to end.
         deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
         for process in explorers.processes.values():
-            if process.pid is None:  # it could not be started, and the error is being raised
+            if process.pid is None:  # it could not be started, and that error is being raised
                 continue
             while process.is_alive() and time.monotonic() < deadline:
                 serve()
@@ -181,7 +182,7 @@ def exploring(
 
 @contextmanager
 def giving_up(seconds: float) -> Iterator[None]:
-    """Raise `Stuck` from a call inside the block that hangs: in `learn` after `PATIENCE`, elsewhere after `seconds`
+    """If a call hangs inside the block, raise `Stuck` from it: in `learn` after `PATIENCE`, elsewhere after `seconds`
     plus some patience. For the learner's process.
 
     A signal does not interrupt native code that never returns to Python. In that case a watchdog aborts this process,

@@ -1,9 +1,9 @@
 """The launches that the next block of a run with a time budget needs, most urgent first.
 
-First come, for each job, the fastest peer, possible runners-up and the reference, until they clearly differ; then all
-other peers with too few launches for an interval, except those far behind; then jobs that many blocks could not decide,
-and launches whose intervals are widest relative to their cost. Suites that do not rank buffers wait for those that do,
-but not for jobs that many blocks could not decide.
+For each job, the fastest peer, possible runners-up and the reference come first, until they clearly differ. They are
+followed by all other peers with too few launches for an interval, except peers that are far behind. Jobs that many
+blocks could not decide, and launches whose intervals are widest relative to their cost, come last. Suites that do not
+rank buffers wait for those that do, but not for jobs that many blocks could not decide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from suites.suite import Launch
 #: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
 NARROW = 0.02
 
-Groups = Iterator[list[Launch]]  # each holds launches that are compared
+Groups = Iterator[list[Launch]]  # each contains launches that are compared
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SuiteLaunches:
     repeated: bool = True  # False: measured once; a budget is not spent on repeating it
     named: Collection[str] = ()  # peers that were asked for by name
     compared: Collection[str] | None = None  # the benchmarks that compare buffers (`Suite.compared`); None: all
-    ranks: bool = True  # False: its ratios do not say which buffer is fastest, and wait for the verdicts of others
+    ranks: bool = True  # False: its ratios do not rank buffers, and it waits for the verdicts of other suites
 
     def is_variant(self, peer: str) -> bool:
         """Return whether the peer is a variant of another measured peer and was not itself requested."""
@@ -94,9 +94,9 @@ class Needs:
         return max(1, ENOUGH - min(samples, default=times_launched(launch)))
 
     def jobs(self, chosen: Sequence[Launch], only_undecided: bool) -> Mapping[Launch, set[object]]:
-        """Return the jobs that each of these launches is to measure: those that it decides and, unless
-        `only_undecided`, those with too few samples in any of the launches, or all jobs if there are none. A reference
-        measures the same jobs as the others.
+        """Return the jobs that each of these launches is to measure: the jobs that it decides and, unless
+        `only_undecided`, the jobs with too few samples in any of the launches. A launch that would have none measures
+        all of its jobs. A reference measures the same jobs as the others.
         """
         needed: dict[Launch, set[object]] = {launch: set() for launch in chosen}
         for contest in self._contests:
@@ -115,8 +115,8 @@ class Needs:
         return needed
 
     def _deciding(self, contests: Sequence[Contest]) -> Groups:
-        """Yield the launches that decide these jobs: those with too few samples first, important suites first, and
-        within a suite those that decide many jobs per second."""
+        """Yield the launches that decide these jobs. Launches with too few samples come first, then important suites,
+        and within a suite launches that decide many jobs per second."""
         by_launches: dict[tuple[Launch, ...], list[Contest]] = defaultdict(list)
         for contest in contests:
             by_launches[tuple(contest.undecided)].append(contest)

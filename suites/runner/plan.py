@@ -1,7 +1,7 @@
 """The order of launches: a fixed number of blocks, or as many as fit into a time budget.
 
 A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
-block launches every peer once, before variants that were not requested, which shows what each launch costs. Before the
+block launches every peer once, and then variants that were not requested; it shows what each launch costs. Before the
 suites that measure once begin, the launches that decide a job are repeated until the job has a verdict, for at most the
 share `DECIDING` of the remaining time; this is done first for the peers, then for their variants. Each later block
 contains the launches that the question needs (`suites.runner.needs`). A launch measures only those of its jobs that it
@@ -25,14 +25,15 @@ from suites.suite import Launch
 
 #: The share of the time left that may be spent on verdicts before the suites that measure once begin.
 DECIDING = 0.4
-#: Share of the time for launches that every launch may take; `PATIENCE` and `LONGER` can permit more.
+#: Each launch may take this share of the time for all launches; `PATIENCE` and `LONGER` can permit more.
 SHARE = 0.08
-#: Seconds that a first launch may take if the first launches of other peers still fit: servers and compiled libraries
-#: start slowly.
+#: Seconds that a first launch may take if there is still time for the first launches of other peers: servers and
+#: compiled libraries start slowly.
 PATIENCE = 45.0
 #: A later launch may take this many times its usual duration.
 LONGER = 1.5
-#: Seconds that an average launch takes: 3 to 6 in benches of two to ten minutes, alone and beside other work.
+#: Seconds that an average launch takes: 3 to 6 in benches of two to ten minutes, with and without other work on the
+#: machine.
 USUAL_SECONDS = 5.0
 #: Number of peers that a job's answer compares: the fastest, the runner-up and the reference.
 CONTENDERS = 3
@@ -44,7 +45,7 @@ Scheduled = tuple[int, Launch]
 
 
 def fixed(parts: Sequence[SuiteLaunches]) -> Fixed:
-    """Return a plan with all blocks of one part, then those of the next part, without the records that are already
+    """Return a plan with all blocks of one part, then all blocks of the next part, without the records that are already
     measured."""
     schedule = [each for part in parts for each in in_blocks(part.launches, part.blocks)]
     return Fixed([(block, launch) for block, launch in schedule if launch.due(block)])
@@ -61,7 +62,7 @@ def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Sc
 
 
 def shuffled(launches: Sequence[Launch], shuffler: random.Random) -> list[Launch]:
-    """Return the launches in a random order in which those of the same job follow each other: a machine may become
+    """Return the launches in a random order in which launches of the same job follow each other: a machine may become
     slower within minutes, and a block takes up to half an hour."""
     by_job: dict[object, list[Launch]] = {}
     for launch in launches:
@@ -108,13 +109,13 @@ class Fixed:
         return seconds
 
     def cut_short(self, _launch: Launch, _seconds: float) -> None:
-        """Do nothing, since no launch is ended early without a budget."""
+        """Do nothing: without a budget, no launch is ended early."""
 
     def leave_out(self) -> None:
-        """Do nothing, since no launch is left out without a budget."""
+        """Do nothing: without a budget, no launch is left out."""
 
     def shortage(self) -> str:
-        """Return "", since there is no budget that could be too small."""
+        """Return "": without a budget, there is none that could be too small."""
         return ""
 
 
@@ -226,7 +227,7 @@ class Budgeted:
         return max(0.0, self._left())
 
     def limit(self, launch: Launch, seconds: float) -> float:
-        """Return the launch's limit in seconds: the largest of its share of the time and a multiple of its cost so far
+        """Return the launch's limit in seconds: the larger of its share of the time and a multiple of its cost so far
         (or `PATIENCE` for a first launch), capped by the time left and `seconds`."""
         if times_launched(launch):
             patience = LONGER * self._costs.of(launch)
@@ -235,8 +236,8 @@ class Budgeted:
         return max(1.0, min(seconds, self._left(), max(self._share, patience)))
 
     def _first_launches_seconds(self, other_than: Launch) -> float:
-        """Return the estimated seconds of the other launches that have not been made yet. Those of variants are not
-        included for a peer."""
+        """Return the estimated seconds of the other launches that have not been made yet. For a peer's launch, launches
+        of variants are not included."""
         is_variant = any(other_than in part.launches and part.is_variant(other_than.peer) for part in self.parts)
         others = [
             each
@@ -249,8 +250,8 @@ class Budgeted:
         )
 
     def cut_short(self, launch: Launch, seconds: float) -> None:
-        """Mark each pending record of a launch that was ended because of the budget after `seconds` as left out, since
-        another block would not get any further."""
+        """Mark each pending record as left out: the launch was ended after `seconds` because of the budget, and another
+        block would not get any further."""
         for record in launch.records:
             if record.pending:
                 record.fail("left_out", CUT_SHORT.format(minutes=self.minutes, seconds=seconds))

@@ -20,7 +20,8 @@ from suites.runner.segments import PAGE_BYTES, Segments
 
 GRACE_SECONDS = 3.0  # between asking a process to end and killing it
 LAST_WORDS = 400  # characters
-#: An environment variable that all processes of a launch inherit. It identifies those that left the launch's session.
+#: An environment variable that all processes of a launch inherit. It identifies processes that have left the launch's
+#: session.
 MARK = "REPLAYBENCH_LAUNCH"
 
 # One math thread per peer: with two, each small operation becomes many times slower when the second core is busy.
@@ -45,7 +46,7 @@ class Ending:
     trouble: str | None  # None: it exited 0
     left: str = ""  # what it left behind although it exited 0: "1 process, 2 segments of 8.0 MiB"
     timed_out: bool = False
-    killed: bool = False  # by a signal that we did not send, such as that of a crash in native code
+    killed: bool = False  # by a signal that we did not send, such as SIGSEGV in native code
 
     @property
     def is_the_peers(self) -> bool:

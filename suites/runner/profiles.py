@@ -1,11 +1,18 @@
 """The settings of a profile that do not belong to a suite. Each suite's `spec.py` defines how much it measures.
 
-`quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
-shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
-shows what Ape-X waits for, `solve_time` how long its training runs take, `paired_training` the effect of our buffer on
-other libraries' training runs, `paired_speed` their speed relative to runs with the library's own buffer,
-`paired_prioritized` the effect of prioritized replay on them, `paired_sparse` its effect if rewards are sparse, and
-`hosts` the cost of buffers over several hosts. `gate` is measured by the gate (`suites/gate/`).
+- `quick` gives an answer within minutes.
+- `survey` compares all peers.
+- `full` measures figures for publication.
+- `tiny` shows that everything works.
+- `sweep` shows how figures depend on the capacity and on the number of explorers.
+- `apex` shows what Ape-X waits for.
+- `solve_time` shows how long an Ape-X training run takes.
+- `paired_training` shows the effect of our buffer on other libraries' training runs.
+- `paired_speed` shows the speed of these runs relative to runs with the library's own buffer.
+- `paired_prioritized` shows the effect of prioritized replay on them.
+- `paired_sparse` shows the effect of prioritized replay if rewards are sparse.
+- `hosts` shows the cost of buffers over several hosts.
+- `gate` is measured by the gate (`suites/gate/`).
 """
 
 from __future__ import annotations

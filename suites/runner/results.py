@@ -38,7 +38,7 @@ class Result:
     reason: str | None = None
     seen: str | None = None  # an observation that is not a number: a word, a colon and the evidence for it
     hazard: bool = False  # the peer behaves as promised, but in a way that is dangerous if a user does not know it
-    calls: int | None = None  # number of calls timed, given if it may be too small for a reliable rate
+    calls: int | None = None  # number of timed calls, if it may be too small for a reliable rate
 
     def is_of(self, record: Record) -> bool:
         """Return whether this is the result of that record. Peers are not compared: a launch measures only one, whose
@@ -64,7 +64,7 @@ def failure(error: BaseException) -> tuple[Outcome, str]:
 
 
 class NotMeasured(Exception):  # noqa: N818 (a state of things rather than an error)
-    """This peer has no such figure. The message gives the reason, which is not a fault."""
+    """This peer has no such figure. The message states the reason, which is not a fault."""
 
 
 class PeerTrouble(Exception):  # noqa: N818 (the peer's, not the harness's)

@@ -11,7 +11,7 @@ from suites.runner.spent import SPENT
 
 ROUND_SECONDS = 0.002  # long enough that the timer's own cost is below a ten-thousandth
 FEWEST_ROUNDS = 3
-WARM_SHARE = 0.1  # of the time: warm-up calls, which also determine the number of calls and rounds
+WARM_SHARE = 0.1  # of the time is spent on warm-up calls, which also determine the number of calls and rounds
 
 
 class Stopwatch:

@@ -126,11 +126,11 @@ def _calls_a_round(run: Callable[[int], object]) -> int:
 
 
 def _seconds_without_waiting(run: Callable[[], object]) -> float:
-    """Return the seconds of this call, excluding those in which the thread had to wait for a processor."""
+    """Return the seconds of this call, excluding the time in which the thread had to wait for a processor."""
     begin = time.perf_counter()
     before = _waited()
     run()
-    waited = _waited() - before  # within the seconds, so that a wait before or after it cannot make them negative
+    waited = _waited() - before  # measured within the time span, so that the difference cannot be negative
     return time.perf_counter() - begin - waited
 
 

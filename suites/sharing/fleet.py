@@ -25,7 +25,8 @@ STARVED_SECONDS = 5.0  # an explorer that adds nothing for this long has starved
 
 @dataclass(frozen=True)
 class Window:
-    """The limits of the time for which a fleet is measured, until the learner has made `ENOUGH_CALLS` calls."""
+    """For how long a fleet is measured: at least `least` and at most `most` seconds. In between, the measurement ends
+    once the learner has made `ENOUGH_CALLS` calls."""
 
     least: float  # seconds
     most: float
@@ -66,7 +67,7 @@ class ExplorerRows:
 
 
 def explore(rows: ExplorerRows, number: int, shared: Shared) -> None:
-    """An explorer: makes all calls in a cycle. Each explorer starts at a different call.
+    """An explorer: makes all calls in order, again and again. Each explorer starts with a different call.
 
     Calls are made in groups, which are large enough that the loop around them costs next to nothing, and small enough
     that a blocked explorer's counter is up to date.
@@ -120,7 +121,7 @@ class Work:
 
 
 def watch(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Work:
-    """Run `job.explorers` explorers beside a learner for one window, after a warm-up."""
+    """Run `job.explorers` explorers alongside a learner for one window, after a warm-up."""
     with exploring(
         partial(explore, ExplorerRows(adapter, job, recording)), job.explorers, adapter.start_method, adapter.serve
     ) as explorers:

@@ -2,7 +2,7 @@
 
     python -m suites.sharing --peer NAME --job JOB ... [--seconds S] [--cells FILE]
 
-fleet              explorer processes add prepared rows, BATCH per call, beside one learner that samples 32
+fleet              explorer processes add prepared rows, BATCH per call, alongside one learner that samples 32
 prioritized_fleet  the same with a priority for each row; the learner samples 32 and updates their priorities
 step               one process adds BATCH rows to a prioritized buffer, samples 32 and updates their priorities
 alone              one process adds, and no other process uses the buffer: the overhead of a buffer that can be shared
@@ -44,7 +44,7 @@ class Rate(NamedTuple):
     """A rate of the learner."""
 
     value: float
-    calls: int  # on which it is based
+    calls: int  # the number of calls from which it was computed
 
 
 Figures = dict[str, float | Rate | str]  # by benchmark; a string says why there is no figure
@@ -107,7 +107,8 @@ def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
 def fleet_figures(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
     work = watch(adapter, job, recording, window)
     starved = (
-        f"{work.added.count(0)} of {len(work.added)} explorers added no rows beside the learner in {work.seconds:.1f} s"
+        f"{work.added.count(0)} of {len(work.added)} explorers added no rows in {work.seconds:.1f} s "
+        "while the learner ran"
     )
     figures = [
         work.usual(lambda part: part.added) or (sum(work.added) / work.seconds) or starved,

@@ -31,7 +31,8 @@ KINDS: dict[str, dict[str, Quantity]] = {
 
 @dataclass(frozen=True)
 class SharingJob:
-    """`explorers` processes add `batch` rows per call beside a learner, or one process adds alone (explorers 0)."""
+    """`explorers` processes add `batch` rows per call alongside a learner. With `explorers` 0, one process adds
+    alone."""
 
     kind: str
     workload: str

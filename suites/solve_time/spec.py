@@ -27,7 +27,7 @@ BENCHMARKS = {
     "score": Quantity("mean return", "higher"),  # for each moment of SolveTarget.moments
 }
 LUNAR_LANDER = "LunarLander-v3"
-#: Our buffer without a lock, and cpprb's plain buffer behind a manager and a lock, like its author's baseline.
+#: Our buffer without a lock, and cpprb's plain buffer behind a manager and a lock, the baseline of cpprb's author.
 EXTREMES = ("cpprb_impl[lock=none]", "cpprb[PER behind one lock]")
 ARMS = (*EXTREMES, "cpprb_impl[lock=critical]", "cpprb_impl[lock=buffer]", "cpprb[MP]")
 

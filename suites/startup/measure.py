@@ -102,7 +102,7 @@ def measure(peer: str, workload: str, capacity: int, wanted: Collection[str], fi
 
 
 def plain(figures: Figures, peer: str, recording: Workload, capacity: int, fill_seconds: float) -> None:
-    """Store figures in `figures` one by one, so that those measured before a failure are kept."""
+    """Store figures in `figures` one by one, so that figures measured before a failure are kept."""
     clock, spec = ImportClock(), Spec(capacity, recording.fields)
     known, first = AddedRows(recording.columns, recording.fields), [next(recording.stepwise())]
     cls = registry.adapter_class(peer)

@@ -146,7 +146,7 @@ def usual_rows(name: str) -> int:
 def save_user_workload(name: str, source: str, columns: Columns, transitions: int, cache: Path = CACHE) -> None:
     """Save the recording of a user-defined workload, so that this process and its launches can `load` it.
 
-    The file is named by its content. The recording may be longer than `transitions`, the usual number of rows.
+    The file is named after its content. The recording may be longer than `transitions`, the usual number of rows.
     """
     raw = {COLUMN + key: column for key, column in columns.items()}
     raw |= {SOURCE: np.array(source), USUAL: np.array(transitions)}

@@ -124,12 +124,12 @@ def test_damaged_files_are_refused_with_one_line(file, damage, saved, make):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"steps": 8}, "is of step 8, and model.pt of step 7"),
+        ({"steps": 8}, "is from step 8, but model.pt is from step 7"),
         ({"seconds": float("nan")}, "must be at least 0, got nan"),
         ({"seconds": -1}, "must be at least 0, got -1"),
         ({"seconds": "soon"}, "must be real number"),
-        ({"transitions": [1]}, "must be 2 numbers of at least 0"),
-        ({"transitions": [1, -1]}, "must be 2 numbers of at least 0"),
+        ({"transitions": [1]}, "must be 2 non-negative integers"),
+        ({"transitions": [1, -1]}, "must be 2 non-negative integers"),
         ({"transitions": None}, "NoneType"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_training_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
     run = Program(
         *ENDLESS, "--hosts=3", "--seconds=300", "--folder", folder, "--lose-host=30", "--checkpoint-seconds=5"
     )
-    run.read_until("host 3 loses its power")
+    run.read_until("host 3 loses power")
     run.read_until(r"[1-9]\d*/s .* \d restarts")  # rates after it
     os.kill(run.process.pid, signal.SIGINT)
     status, said = run.ends()

@@ -149,7 +149,7 @@ def test_a_buffer_that_changes_rows_is_reported_as_wrong(buffer):
 
 
 def test_a_buffer_that_never_draws_a_row_is_reported_as_wrong():
-    with pytest.raises(WrongAnswer, match="1 of 300 different rows were never among"):
+    with pytest.raises(WrongAnswer, match="1 of 300 distinct added rows were never drawn in"):
         playing.check_answers(CARTPOLE, arm_of(NeverLast), seed=0)
 
 

@@ -290,4 +290,4 @@ def test_an_unknown_benchmark_is_named_before_anything_is_built(capsys, monkeypa
     monkeypatch.setattr(sys, "argv", ["gate", "--base=HEAD", "--only=sampel 32 on CartPole-v1"])
     assert gate.main() == gate.HARNESS_ERROR
     said = capsys.readouterr()
-    assert f"there is no benchmark 'sampel 32 on CartPole-v1'; there are: {SAMPLE}" in said.err and not said.out
+    assert f"there is no benchmark 'sampel 32 on CartPole-v1'; choose from: {SAMPLE}" in said.err and not said.out

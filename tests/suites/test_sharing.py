@@ -105,7 +105,7 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
     if rows:
         assert figures["slowest"] == pytest.approx(2 * rows / (100 + rows))
     else:
-        assert figures["slowest"] == "1 of 2 explorers added no rows beside the learner in 4.0 s"
+        assert figures["slowest"] == "1 of 2 explorers added no rows in 4.0 s while the learner ran"
 
 
 def test_the_usual_rate_is_that_of_half_of_the_time():
@@ -133,7 +133,7 @@ def test_a_starved_explorer_is_a_failure_and_the_other_figures_are_kept(surround
     adds, samples, slowest = results
     assert adds["outcome"] == samples["outcome"] == "ok" and adds["value"] > 0
     assert slowest["outcome"] == "failed" and slowest["value"] is None
-    assert "1 of 2 explorers added no rows beside the learner" in slowest["reason"]
+    assert "1 of 2 explorers added no rows in" in slowest["reason"]
     assert surroundings.leftovers() == []
 
 

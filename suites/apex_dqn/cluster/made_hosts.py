@@ -1,4 +1,4 @@
-"""A training run on hosts emulated on this machine, to try several hosts without having them."""
+"""A training run on hosts emulated on this machine, for trying out a cluster without having one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, settings: TrainingSettings) -> int:
             ray_cluster.start(lan, cpus=settings.explorers)
             address = f"{lan.address(1)}:{RAY_PORT}"
             command = [sys.executable, "-m", "suites.apex_dqn.train", *options.arguments_for(args, settings, address)]
-            # In a session of its own, so that Ctrl-C reaches it once, from here.
+            # In a session of its own, so that Ctrl-C reaches it only once: as a signal that this process sends.
             process = lan.start(1, command, env=ray_cluster.ENVIRONMENT, start_new_session=True)
             return _wait(process, lan, args.lose_host)
     except (NoHosts, RuntimeError) as error:
@@ -55,7 +55,7 @@ def _wait(process: subprocess.Popen, lan: Lan, lose_after: float | None) -> int:
                     interrupted = True
         if lost_at is not None and time.monotonic() > lost_at:
             lost_at = None
-            print(f"host {lan.count} loses its power", flush=True)
+            print(f"host {lan.count} loses power", flush=True)
             lan.power_off(lan.count)
         time.sleep(LOOK_SECONDS)
     return process.returncode

@@ -29,8 +29,8 @@ DATA = "data"  # the resource of hosts that store transitions
 
 @ray.remote(max_restarts=0)
 class Actor:
-    """Runs one process's work. Unlike the loss of a task, that of an actor is known as soon as Ray gives up its
-    host."""
+    """Runs one process's work. It is an actor and not a task, because an actor's loss is known as soon as Ray declares
+    the host dead."""
 
     def run(self, packed: tuple[Callable[..., None], ClusterProgress, tuple[Any, ...]]) -> None:
         work, progress, args = packed
@@ -41,7 +41,7 @@ class Actor:
 
 
 class RayProcess:
-    """An actor as a process."""
+    """An actor with the interface of a process."""
 
     def __init__(self, actor: Any, packed: Any) -> None:
         self._actor, self._end = actor, actor.run.remote(packed)
@@ -67,12 +67,12 @@ class RayProcess:
 
 
 class Spread:
-    """Actors of Ray. Each explorer needs a free processor; Ray would wait for one forever."""
+    """Processes that are Ray actors. Each explorer needs a free processor; without one, Ray would wait forever."""
 
     def __init__(self, explorers: int) -> None:
         processors = int(ray.cluster_resources().get("CPU", 0))
         if processors < explorers:
-            raise ValueError(f"{explorers} explorers need as many processors, and the cluster has {processors}")
+            raise ValueError(f"{explorers} explorers need as many processors, but the cluster has {processors}")
         board = Board.options(scheduling_strategy=_here()).remote()  # type: ignore[attr-defined]
         self.progress = ClusterProgress(board, explorers)
         self.progress.began.value = self.progress.now()
@@ -93,7 +93,8 @@ class Spread:
 
 
 def _here() -> NodeAffinitySchedulingStrategy:
-    """Return the strategy for this host: if the host is lost, the training run ends anyway."""
+    """Return the scheduling strategy of actors that run only on this host: if it is lost, the training run ends
+    anyway."""
     return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
 
 
@@ -134,7 +135,8 @@ def _look_for(address: str) -> None:
 
 
 def _own_address(address: str) -> str | None:
-    """Return this host's address if the cluster's head is here: Ray may choose a different address."""
+    """Return the address of the cluster's head if that is this host, else None. Ray might choose another of the host's
+    addresses."""
     head = address.partition(":")[0]
     own = [each.address for found in psutil.net_if_addrs().values() for each in found]
     return head if head in own else None

@@ -20,7 +20,7 @@ ANSWER_SECONDS = 5.0  # after which an exchange is repeated
 
 @ray.remote(num_cpus=0)
 class Board:
-    """Holds the newest value of every word. Each word has one writer at a time."""
+    """Stores the newest value of every word. Each word has one writer at a time."""
 
     def __init__(self) -> None:
         self.words: dict[Hashable, Any] = {}
@@ -108,7 +108,7 @@ class Words:
 
 
 class Evaluations:
-    """Evaluations, passed on as by `multiprocessing.Pipe`."""
+    """The evaluations, with the interface of both ends of a `multiprocessing.Pipe`."""
 
     def __init__(self, copy: Copy) -> None:
         self._copy, self._received = copy, 0.0
