@@ -1,4 +1,4 @@
-"""Fixtures of the adapters' tests: fields like those of workloads, and a guard that nothing is left behind."""
+"""Fixtures of the adapters' tests: fields like those of workloads, and a check that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FIELDS = {
     },
 }
 
-#: Observations that are numbers.
+#: Fields of which each is a single number.
 NUMBERS = {
     "obs": Field((), "int32"),
     "act": Field((), "int32"),
@@ -60,8 +60,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize by peer: the default peers, or those named by --peer, that can do what a test needs."""
-    named = metafunc.config.getoption("--peer", None)  # None if pytest was not started with this folder
+    """Parametrize by peer: the default peers, or those named by --peer, as far as they support what the test needs."""
+    named = metafunc.config.getoption("--peer", None)  # None if pytest was not started in this folder
     peers = named or list(PEERS)
 
     def prioritized(names: Collection[str]) -> list[str]:
@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def make(name: str, spec: Spec) -> Adapter:
-    """Return the adapter. Skip the test only if the platform can't have the peer."""
+    """Return the adapter. Skip the test only if the peer is not available on this platform."""
     cls = adapter_class(name)
     try:
         cls.version()
@@ -106,17 +106,17 @@ def make(name: str, spec: Spec) -> Adapter:
 
 
 def child_processes() -> set[int]:
-    """Ids of all descendants of this process, zombies included."""
+    """Return the ids of all descendants of this process, zombies included."""
     return {process.pid for process in psutil.Process().children(recursive=True)}
 
 
 def pythons_own() -> set[int]:
-    """Ids of multiprocessing's forkserver and resource tracker, which run as long as this process."""
+    """Return the ids of multiprocessing's forkserver and resource tracker, which run as long as this process."""
     found = set()
     for process in psutil.Process().children():
         try:
             command = " ".join(process.cmdline())
-        except psutil.NoSuchProcess:  # or a zombie
+        except psutil.NoSuchProcess:  # it has ended, or is a zombie
             continue
         if "multiprocessing.forkserver" in command or "multiprocessing.resource_tracker" in command:
             found.add(process.pid)
@@ -124,12 +124,12 @@ def pythons_own() -> set[int]:
 
 
 def segments() -> set[str]:
-    """The names of all shared segments but shards, which other tests kill, and another process then takes over."""
+    """Return the names of all shared segments except shards: another process takes over a shard that a test kills."""
     return {name for name in os.listdir("/dev/shm") if not name.startswith("cpprb_impl-shard-")}
 
 
 def without_strangers(names: set[str]) -> set[str]:
-    """Those segments that no other process, such as another worker of these tests, has mapped."""
+    """Return those segments that no other process, such as another worker of these tests, has mapped."""
     nodes = {str(entry.inode()): entry.name for entry in os.scandir("/dev/shm") if entry.name in names}
     if not nodes:
         return set()
@@ -140,7 +140,7 @@ def without_strangers(names: set[str]) -> set[str]:
         except OSError:
             continue
         for line in text.splitlines():
-            if "/dev/shm/" in line:  # by number: a semaphore's file had another name when it was mapped
+            if "/dev/shm/" in line:  # by inode number: a semaphore's file had another name when it was mapped
                 nodes.pop(line.split(maxsplit=5)[4], None)
     return set(nodes.values())
 
@@ -150,7 +150,7 @@ def nothing_left() -> Iterator[None]:
     """Check that the test leaves no child process and no shared segment behind."""
     resource_tracker.ensure_running()  # Python's own, which stays until this process ends
     with suppress(ImportError):
-        importlib.import_module("tqdm").tqdm.get_lock()  # a semaphore for good; torch.compile takes it
+        importlib.import_module("tqdm").tqdm.get_lock()  # creates a semaphore that stays; torch.compile uses it
     processes_before, segments_before = child_processes(), segments()
     yield
     deadline = time.monotonic() + 10  # a child may take a moment to exit
@@ -161,7 +161,7 @@ def nothing_left() -> Iterator[None]:
         left = without_strangers(segments() - segments_before)
         if not processes and not left:
             return
-        gc.collect()  # only now: with TensorFlow imported it takes longer than most tests here
+        gc.collect()  # only now, since with TensorFlow imported it takes longer than most of these tests
         time.sleep(0.05)
     assert not processes, f"processes left: {processes}"
     assert not left, f"segments left: {left}"

@@ -1,9 +1,9 @@
-"""Run the conformance tests of the peers that are measured only when named, in the venvs that they live in.
+"""Run the conformance tests of the peers that are measured only when named, each in its own venv.
 
     python -m tests.adapters.in_venvs [PEER,...] [ARGUMENT OF PYTEST ...]      # `make test-peers` calls it
 
-Without names: all such peers. The tests are the same that `make test` runs for the others. A peer whose venv
-can't be made fails, with the reason.
+Without names: all such peers. The tests are those that `make test` runs for all other peers. A peer whose venv
+cannot be created fails, with the reason.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _test(venv: str | None, peers: Sequence[str], options: Sequence[str]) -> int
         print(*missing, sep="\n", file=sys.stderr)
         return 1
     print(f"{', '.join(peers)} in {venv or 'make test'}'s venv", flush=True)
-    # pytest-timeout, which this setting is for, need not be there.
+    # This setting is for pytest-timeout, which the venv may lack.
     command = [
         venvs.python(venv),
         "-m",

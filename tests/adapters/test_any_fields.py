@@ -51,7 +51,7 @@ def batches(columns: dict[str, np.ndarray], rows: int) -> list[dict[str, np.ndar
 
 
 def made(peer: str, spec: Spec) -> Adapter:
-    """Its constructor may refuse some fields all the same: then that is what its row in the report says."""
+    """Make the adapter. Skip the test if its constructor refuses the fields, as the report then says."""
     try:
         return make(peer, spec)
     except NotImplementedError as reason:
@@ -91,16 +91,16 @@ def test_a_peer_with_fixed_fields_refuses_other_fields(fixed_peer: str, fields: 
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_keyed_rows_of_any_fields_differ(name: str) -> None:
+def test_keyed_rows_of_any_fields_are_all_different(name: str) -> None:
     columns = keyed_columns(ROWS[name], 200)
     assert {key: (column.shape[1:], column.dtype.name) for key, column in columns.items()} == {
         key: (field.shape, field.dtype) for key, field in ROWS[name].items()
     }
-    numbers = AddedRows(columns, ROWS[name]).check(columns)  # the first that is the same
+    numbers = AddedRows(columns, ROWS[name]).check(columns)  # the number of the first equal row
     assert numbers.tolist() == list(range(200))
 
 
-def test_the_rows_of_a_step_are_unchanged_as_dicts() -> None:
+def test_steps_are_unchanged_as_dicts() -> None:
     columns = keyed_columns(FIELDS["Pendulum-v1"], 5)
     known = AddedRows(columns, FIELDS["Pendulum-v1"])
     again = {name: np.stack([step[name] for step in as_dicts(columns)]) for name in columns}

@@ -1,4 +1,4 @@
-"""The conformance checks themselves: a correct peer passes, and wrong ones are detected."""
+"""The conformance checks accept a correct peer and detect wrong ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPEC = Spec(capacity=64, fields=CARTPOLE, prioritized=True)
 
 
 class MixesUpRows(BaselinesStyle):
-    """Gives every row the reward of its neighbour."""
+    """Returns each row with the reward of another row."""
 
     def sample(self, batch_size):
         batch = super().sample(batch_size)
@@ -33,14 +33,14 @@ class MixesUpRows(BaselinesStyle):
 
 
 class DrawsUniformly(BaselinesStyle):
-    """Says it is prioritized, and keeps every priority at 1."""
+    """Claims to be prioritized, but keeps every priority at 1."""
 
     def add_batch(self, columns, priorities=None):
         super().add_batch(columns)
 
     def sample(self, batch_size):
         batch = super().sample(batch_size)
-        raw = [self.wanted[i] for i in batch["indexes"]]  # even with the right weights it must be caught
+        raw = [self.wanted[i] for i in batch["indexes"]]  # must be detected even though the weights are right
         weights = ((np.array(raw) / min(self.wanted)) ** (-0.6 * 0.4)).astype(np.float32)
         return {**batch, "weights": weights}
 
@@ -96,7 +96,7 @@ def test_uniform_draws_are_detected() -> None:
 
 
 class SetsOnAddOnly(IgnoresUpdates):
-    """Takes priorities on add and ignores those that come later."""
+    """Uses the priorities passed to add, and ignores later ones."""
 
     def add_batch(self, columns, priorities=None):
         BaselinesStyle.add_batch(self, columns)

@@ -47,7 +47,7 @@ def test_rows_are_returned_unchanged(peer: str, fields: dict[str, Field], priori
 
 
 def as_batches(columns: Columns, rows: int) -> list[Step]:
-    """Columns of so many rows in the places of a step."""
+    """Return the columns as steps of `rows` rows each."""
     starts = range(0, len(columns["done"]), rows)
     return [Step(*(columns[name][at : at + rows] for name in Step._fields)) for at in starts]
 
@@ -67,7 +67,7 @@ def test_a_priority_passed_to_add_belongs_to_its_step(prioritized_peer: str) -> 
 
 
 def of_episodes(columns: Columns, frames: int) -> Columns:
-    """The rows as a walk: each next_obs is the next row's obs but where `done` is, frames slide by one."""
+    """Return the rows as episodes: unless `done`, next_obs is the next obs; stacks advance by one frame."""
     rows, shape = len(columns["done"]), columns["obs"].shape[1:-1]
     seen = (np.arange(2 * rows)[:, None] * 7 + np.arange(np.prod(shape))).astype(np.uint8).reshape(-1, *shape)
     ends, position, start, at, first = set(range(10, rows, 23)) | {rows - 1}, 0, 0, [], []
@@ -117,7 +117,7 @@ def test_an_operation_that_a_peer_lacks_is_refused_by_name() -> None:
 @pytest.mark.parametrize("single", [True, False], ids=["add", "add_batch"])
 def test_the_oldest_rows_are_overwritten(peer: str, single: bool, prioritized: bool) -> None:
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=prioritized)
-    columns = keyed_columns(CARTPOLE, 150)  # neither a multiple of the capacity nor of the batch
+    columns = keyed_columns(CARTPOLE, 150)  # a multiple of neither the capacity nor the batch size
     adapter = make(peer, spec)
     try:
         for first in range(0, 150, 25):
@@ -132,7 +132,7 @@ def test_the_oldest_rows_are_overwritten(peer: str, single: bool, prioritized: b
 
 
 @pytest.mark.parametrize("batch_size", [1, 32])
-def test_a_batch_has_the_shapes_and_kinds_of_the_workload(peer: str, prioritized: bool, batch_size: int) -> None:
+def test_a_batch_has_the_shapes_and_types_of_the_workload(peer: str, prioritized: bool, batch_size: int) -> None:
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=prioritized)
     columns = keyed_columns(CARTPOLE, 64)
     adapter = make(peer, spec)
@@ -141,7 +141,7 @@ def test_a_batch_has_the_shapes_and_kinds_of_the_workload(peer: str, prioritized
         batch = draw(adapter, spec, batch_size)
     finally:
         adapter.close()
-    AddedRows(columns, CARTPOLE).check(batch, batch_size)  # looks at shape and dtype first
+    AddedRows(columns, CARTPOLE).check(batch, batch_size)  # checks shape and dtype first
     more = {"weights", "indexes"} if prioritized else set()
     assert set(batch) == {*CARTPOLE, *more}
     assert all(np.shape(batch[name]) == (batch_size,) for name in more)
@@ -159,7 +159,7 @@ def test_a_learner_step_sets_priorities_that_affect_draws(prioritized_peer: str)
     try:
         adapter.add_batch(part(columns, 64), np.ones(64))
         chosen: set[int] = set()
-        for first in (64, 68):  # a step whose shapes are new, and one like it
+        for first in (64, 68):  # a step with new shapes, and a second one like it
             batch = adapter.learner_step(as_steps(part(columns, first, first + 4)), 16, np.full(16, 1e3))
             chosen |= set(known.check(batch, 16).tolist())
         for _ in range(adapter.contract.batches_ahead):

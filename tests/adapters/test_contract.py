@@ -27,7 +27,7 @@ def test_a_contract_states_a_behaviour_for_each_check(name: str) -> None:
         assert type(behaviour) is Contract.CHECKS[check], check
 
 
-def test_a_word_that_no_check_observes_is_refused() -> None:
+def test_a_behaviour_that_no_check_observes_is_refused() -> None:
     with pytest.raises(ValueError, match="over the moon"):
         Contract.CHECKS["weights"]("over the moon")
 

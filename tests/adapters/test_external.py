@@ -1,4 +1,4 @@
-"""An adapter in another project's file becomes a peer, and a bad file is refused with a reason."""
+"""An adapter in a file of another project becomes a peer, and a bad file is refused with a reason."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "gate_adapter.py"
 ADAPTER = "from adapters.base import Adapter\nclass Mine(Adapter):\n    name = 'mine'\n"
 
 
-def test_the_example_is_a_peer_if_the_variable_names_it(monkeypatch):
+def test_the_example_is_a_peer_if_the_environment_variable_names_it(monkeypatch):
     assert "sb3" not in registry.every()
     monkeypatch.setenv(external.VARIABLE, str(EXAMPLE))
     assert "sb3" in registry.alone() and registry.chosen(["sb3"]) == ["sb3"] and "sb3" in registry.chosen([])
@@ -22,7 +22,7 @@ def test_the_example_is_a_peer_if_the_variable_names_it(monkeypatch):
     assert registry.describe("sb3").usage.startswith("ReplayBuffer.add")
 
 
-def test_an_external_peer_is_measured_beside_the_others(tmp_path):
+def test_an_external_peer_is_measured_together_with_the_others(tmp_path):
     file, out = tmp_path / "mine.py", tmp_path / "run.json"
     base = "from adapters.peers.baselines_style import BaselinesStyle"
     file.write_text(f"{base}\nclass Mine(BaselinesStyle):\n    name = 'mine'\n")

@@ -1,4 +1,4 @@
-"""The feature table: its sentences, and the tests that are named as evidence for them."""
+"""The feature table: its sentences, and the files named as evidence for them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_cpprb_and_our_buffer_can_be_stored_in_files(library: str, tmp_path: Pat
     assert list(tmp_path.iterdir())
 
 
-def test_rlox_has_a_class_in_a_file_but_neither_class_can_be_saved() -> None:
+def test_rlox_has_a_buffer_in_a_file_but_no_buffer_that_can_be_saved() -> None:
     if find_spec("rlox") is None:
         pytest.skip("rlox has no wheel for this Python")
     core = load_core()
@@ -100,7 +100,7 @@ def test_the_last_release_is_the_installed_version(name: str) -> None:
         assert release is not None and release.version == version
 
 
-def test_every_test_named_as_evidence_exists() -> None:
+def test_every_file_named_as_evidence_exists() -> None:
     contracts = [vars(registry.peer_class(name).contract).values() for name in registry.every()]
     evidence = {fact.evidence for facts in contracts for fact in facts if isinstance(fact, Stated)}
     named = {text.removeprefix("seen: ") for text in evidence if text.startswith("seen: ")}

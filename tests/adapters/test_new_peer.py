@@ -1,4 +1,4 @@
-"""`make new-peer`: its skeleton passes lint, is listed, and passes no conformance test before it is completed."""
+"""`make new-peer`: its skeleton passes lint and is listed, and passes no conformance test until it is completed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A checkout of its own, with what adapters and their tests need of it."""
+    """Return a separate checkout with what adapters and their tests need."""
     for part in ("adapters", "tests", "suites", "results", "pyproject.toml"):
         source, target = CHECKOUT / part, tmp_path / part
         if source.is_dir():

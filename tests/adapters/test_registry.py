@@ -63,7 +63,7 @@ def test_the_name_of_a_library_selects_its_peers() -> None:
     assert set(PEERS) <= set(chosen([]))
     ours = chosen(["cpprb_impl"])
     assert "cpprb_impl[lock=none]" in ours and "cpprb_impl[SB3]" in ours
-    assert "cpprb_impl[TorchRL]" not in ours  # it needs another environment than cpprb_impl
+    assert "cpprb_impl[TorchRL]" not in ours  # it needs a venv other than that of cpprb_impl
     assert "cpprb_impl[TorchRL]" in chosen([ALL]) and chosen(["cpprb_impl[TorchRL]"]) == ["cpprb_impl[TorchRL]"]
     with pytest.raises(UnknownPeer):
         chosen(["cpprb", "cpprbb"])
@@ -79,7 +79,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nothing_installed")
 def test_a_peer_that_is_not_installed_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapters.base, "sys", SimpleNamespace(version_info=(3, 11, 0)))  # for which there are wheels
+    monkeypatch.setattr(adapters.base, "sys", SimpleNamespace(version_info=(3, 11, 0)))  # which has wheels
     assert describe("rllib").reason == "ray is not installed"
     assert describe("rllib").features
     assert describe("baselines-style").version == "in this project"
@@ -89,7 +89,7 @@ def test_a_peer_that_is_not_installed_has_a_reason(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("name", "last"), [("reverb", (3, 11)), ("cpprb", (3, 12)), ("cpprb[MP]", (3, 12)), ("rlox", (3, 13))]
 )
-def test_a_peer_without_wheels_for_a_later_python_is_not_a_failure(
+def test_a_peer_that_has_no_wheels_for_a_later_python_is_not_a_failure(
     name: str, last: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def on(*version_info: int) -> None:
@@ -141,7 +141,7 @@ class TestReverbServerThatDoesNotStart:
         with pytest.raises(RuntimeError, match=r"exited during start-up(.|\n)*no such dtype"):
             make("reverb", Spec(capacity=8, fields=fields))
 
-    def test_a_server_that_does_not_start_is_given_up_after_a_time_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_server_that_does_not_start_has_a_time_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(adapters.peers.reverb.server, "START_SECONDS", 0.0)
         with pytest.raises(RuntimeError, match="did not start in"):
             make("reverb", self.SPEC)

@@ -20,14 +20,14 @@ from adapters.registry import SHARED
 from .conftest import FIELDS, make
 
 CARTPOLE = FIELDS["CartPole-v1"]
-#: cpprb's MP class gives out torn and never-written rows while explorers add; what it does is documented, not tested.
+#: While explorers add, cpprb's MP class returns torn rows and rows never written; this is documented, not tested.
 WHOLE_WHILE_ADDING = [name for name in SHARED if name != "cpprb[MP]"]
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.timeout(120)]
 
 
 def explore(adapter: Adapter, first: int, rows: int, chunk: int) -> None:
-    """An explorer: adds its own part of the keyed rows, `chunk` at a time."""
+    """Add this explorer's part of the keyed rows, `chunk` at a time."""
     for start in range(first, first + rows, chunk):
         adapter.add_batch(keyed_columns(CARTPOLE, chunk, start), np.full(chunk, 1.0))
 
@@ -66,7 +66,7 @@ def test_rows_added_by_forked_explorers_are_returned_whole(name: str, prioritize
 @pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("name", WHOLE_WHILE_ADDING)
 def test_rows_are_whole_while_explorers_add(name: str, prioritized: bool) -> None:
-    """A small ring, so that rows are overwritten all the time."""
+    """The ring is small, so that rows are constantly overwritten."""
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=prioritized)
     known = AddedRows(keyed_columns(CARTPOLE, 3000), CARTPOLE)
     adapter = make(name, spec)
@@ -123,7 +123,7 @@ def test_a_helper_process_does_not_outlive_a_killed_parent(name: str) -> None:
 
 
 def make_skips_here(name: str) -> None:
-    """Skip in this process what the child would skip."""
+    """Skip the test if the child would skip it."""
     from adapters.base import Unavailable
     from adapters.registry import adapter_class
 
@@ -134,7 +134,7 @@ def make_skips_here(name: str) -> None:
 
 
 def runs(pid: int) -> bool:
-    """Alive and not merely waiting to be reaped."""
+    """Return whether the process is alive, and not merely waiting to be reaped."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Venvs of peers are made as pinned, reused, and have a reason if they cannot be made."""
+"""Venvs of peers are installed as pinned and are reused; if one cannot be installed, the reason is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adapters.venvs import NotInstalled
 
 @pytest.fixture
 def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Pins of a venv called "own", in a checkout that has no other."""
+    """Return the file of pins of a venv called "own", in a checkout that has no other."""
     monkeypatch.setattr(venvs, "CHECKOUT", tmp_path)
     monkeypatch.setattr(venvs, "ROOT", tmp_path / ".peers")
     monkeypatch.setattr(venvs, "PINS", tmp_path)
@@ -54,19 +54,19 @@ def test_a_venv_is_rebuilt_when_its_pins_change(pins: Path, capsys: pytest.Captu
 
 
 @pytest.mark.slow
-def test_the_error_of_pip_is_the_reason_for_a_missing_venv(pins: Path) -> None:
+def test_the_error_of_pip_is_reported_as_the_reason_for_a_missing_venv(pins: Path) -> None:
     pins.write_text("./no-such-wheel.whl\n")
     venvs.make("own")
     with pytest.raises(NotInstalled, match=r"'own', could not be installed: .*no-such-wheel"):
         venvs.version("anything", "own")
     pins.write_text("")
-    venvs.make("own")  # the next attempt forgets it
+    venvs.make("own")  # the next attempt discards the reason
     assert venvs.version("pip", "own")
 
 
 @pytest.mark.slow
-def test_warnings_of_pip_are_not_the_reason(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_FIND_LINKS", "/no/such/folder")  # pip warns of it
+def test_warnings_of_pip_are_not_reported_as_the_reason(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", "/no/such/folder")  # which pip warns about
     pins.write_text("no-such-thing==1.0\n")
     venvs.make("own")
     with pytest.raises(NotInstalled) as refused:
@@ -120,7 +120,7 @@ def test_an_unwritable_folder_is_reported_without_a_traceback(pins: Path, capsys
 
 
 @pytest.mark.slow
-def test_two_simultaneous_makes_install_a_venv_once(pins: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_two_simultaneous_calls_of_make_install_a_venv_once(pins: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = (
         "import sys; from pathlib import Path; from adapters import venvs as e; "
         "e.CHECKOUT = e.PINS = Path(sys.argv[1]); e.ROOT = e.PINS / '.peers'; e.make('own')"

@@ -1,4 +1,4 @@
-"""One buffer, a fleet that survives (two explorers and a learner), and victims that are killed or stopped beside it."""
+"""One buffer, a fleet that survives (two explorers and a learner), and victims that are killed or stopped meanwhile."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from . import certified, failpoints
 from .certified import FRAMED, NARROW, WIDE, Due, Findings
 from .fleet import FOR_EVER, HangError, explore, fleet, learn
 
-SURVIVORS = 2  # explorers
+SURVIVORS = 2  # number of explorers
 BATCH = 32
 RANDOM_MOMENT = "moment"
-# Which processes come to the failpoints of locks. Learners alone come to the others, and to L, T and U.
+# The failpoints of locks that only explorers reach, and those that explorers and learners reach. Only learners
+# reach the other ones, and those of L, T and U.
 EXPLORERS_ALONE = ("G0", "G5", "G6")
 EITHER = ("G1", "G2", RANDOM_MOMENT)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done to whom in one trial."""
+    """What happens to which process in one trial."""
 
     lock: str
     failpoint: str  # or RANDOM_MOMENT
     nth: int
-    stop: bool  # SIGSTOP; else SIGKILL
-    then_kill: bool  # what was stopped; else it goes on
-    alone: bool  # the survivors add nothing until the victim is hit
-    explores: bool  # else it samples
+    stop: bool  # with SIGSTOP; otherwise killed with SIGKILL
+    then_kill: bool  # the stopped process is killed; otherwise it continues
+    alone: bool  # the survivors add nothing until the victim is killed or stopped
+    explores: bool  # the victim is an explorer; otherwise a learner
     first_lap: bool = False  # the ring is new: most of its slots were never written
 
 
@@ -45,7 +46,7 @@ def plan_for(lock: str, failpoint: str, rng: random.Random, first_lap: bool = Fa
     return Plan(
         lock,
         failpoint,
-        # 1 to 100, small ones oftener; in the first lap so few that it is not over yet.
+        # 1 to 100, mostly small; with first_lap so few that the first lap is not yet complete.
         nth=1 if failpoint[0] == "B" else rng.randint(1, 3) if first_lap else int(1.07 ** rng.uniform(0, 68)),
         stop=lock == "none" and rng.random() < 0.5,  # with a lock, a stopped holder blocks by design
         then_kill=rng.random() < 0.5,
@@ -58,9 +59,9 @@ def plan_for(lock: str, failpoint: str, rng: random.Random, first_lap: bool = Fa
 @dataclass
 class Outcome:
     plan: Plan
-    hit: bool = False  # the victim came to the failpoint
+    hit: bool = False  # the victim was killed or stopped at the failpoint
     longest_sample_ms: float = 0
-    due: int = 0  # rows that had to be there
+    due: int = 0  # number of rows that had to be stored
     findings: Findings = field(default_factory=Findings)
     trouble: list[str] = field(default_factory=list)
 
@@ -71,11 +72,11 @@ class Outcome:
 @dataclass
 class Victim:
     pid: int
-    number: int  # of its place on the board
+    number: int  # its place on the board
     alive: bool = True
 
     def wait_until_hit(self, seconds: float) -> bool:
-        """Whether it was killed or stopped by then."""
+        """Return whether the victim was killed or stopped in this time."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
@@ -95,7 +96,7 @@ class Victim:
 
 
 class Arena:
-    """The buffer and its survivors; how large it all is, is drawn from `rng`."""
+    """The buffer and its survivors, with sizes drawn from `rng`."""
 
     def __init__(
         self, lock: str, prioritized: bool, framed: bool, rng: random.Random, trials: int, first_lap: bool = False
@@ -104,14 +105,14 @@ class Arena:
         sizes = [(NARROW, 64), (NARROW, 100), (NARROW, 256), (WIDE, 64), (WIDE, 100)]
         self.width, self.capacity = (FRAMED, rng.choice([64, 100, 256])) if framed else rng.choice(sizes)
         self.rows_a_call = rng.choice([1, 3, 20])
-        # What one process can hold: its chunk, and another one that it is reclaiming.
+        # The most slots that one process can hold: those of its chunk, and of a chunk that it is reclaiming.
         self.held = 2 * max(1, self.capacity // 64)
         self.sequence = rng.choice([0, 2, 4]) if not first_lap else rng.choice([0, 2])  # steps
         options = certified.options(self.width, self.sequence) | ({"alpha": 1.0, "eps": 0.0} if prioritized else {})
         kind = MPPrioritizedReplayBuffer if prioritized else MPReplayBuffer
         self.buffer = kind(self.capacity, certified.env_dict(self.width), lock=lock, **options)
         self.guests, self.next_guest = 2 * trials, 0
-        self.few = self.capacity // 8  # what the survivors add at a time in the first lap
+        self.few = self.capacity // 8  # the number of rows that the survivors add at a time in the first lap
         self.begins_with = rng.choice([0, self.few]) if first_lap else SURVIVORS * self.capacity
 
     @contextmanager
@@ -140,11 +141,11 @@ class Arena:
         return Victim(_fork(job), number)
 
     def has_rows(self) -> bool:
-        """Some that were certainly committed."""
+        """Whether some rows are certainly committed."""
         return bool(self.board.done.any())
 
     def look(self, due: list[Due], outcome: Outcome, held: int = 0, cut: int | None = None) -> int:
-        """Check all rows while no process adds any and stopped ones hold up to `held`; return how many there are."""
+        """Check all rows while no process adds any and stopped ones hold up to `held` slots; return the stored size."""
         with self.survivors.learners_at_rest():
             everything = self.buffer.get_all_transitions()
             drawn = None
@@ -155,8 +156,8 @@ class Arena:
         certified.look_at_all(everything, self.board.begun, due, outcome.findings, drawn)
         outcome.due += sum(count for _, _, count in due)
         size = self.buffer.get_stored_size()
-        # What is just being overwritten counts, and what is written to a slot for the first time does not. Until a
-        # random moment, the ring may have come round.
+        # The stored size includes slots that are being overwritten, but not those that are being written for the
+        # first time. Before a random moment, the first lap may already have ended.
         in_first_lap = outcome.plan.first_lap and outcome.plan.failpoint != RANDOM_MOMENT
         most = 0 if in_first_lap else held
         if not 0 <= size - len(everything["id"]) <= most:
@@ -180,7 +181,7 @@ class Arena:
         certified.read(certified.as_rows(batch), self.board.begun, outcome.findings)
 
     def burst(self, count: int) -> list[Due]:
-        """The survivors add `count` rows."""
+        """Let the survivors add `count` rows; return which ones."""
         before = self.board.done[:SURVIVORS].copy()
         self.survivors.start(quota=count // SURVIVORS)
         self.survivors.wait_until_idle()
@@ -246,14 +247,14 @@ def _hit(arena: Arena, plan: Plan, outcome: Outcome) -> Victim:
 
 
 def _while_it_is_stopped(arena: Arena, plan: Plan, victim: Victim, outcome: Outcome) -> None:
-    """What the others add now is there, and stays there when the victim goes on: it was never lapped meanwhile."""
+    """Check that rows of the others are stored, and remain when the victim continues: it was not lapped."""
     due = arena.burst(arena.few if plan.first_lap else arena.capacity - 2 * arena.held - arena.rows_a_call)
     arena.look(due, outcome, arena.held)
     if plan.then_kill:
         return
     board, number = arena.board, victim.number
     samples = int(board.samples[number]) if not plan.explores else 0
-    board.order_to_guests[2] = 0  # after the call that it is in
+    board.order_to_guests[2] = 0  # the victim ends its current call first
     os.kill(victim.pid, signal.SIGCONT)
     deadline = time.monotonic() + 30
     while board.idle[number] != board.order_to_guests[0] if plan.explores else board.samples[number] == samples:
@@ -261,14 +262,14 @@ def _while_it_is_stopped(arena: Arena, plan: Plan, victim: Victim, outcome: Outc
             raise HangError("the victim does not go on")
         time.sleep(0.0003)
     if not plan.explores:
-        victim.kill()  # it would change priorities while rows are looked at
-    if plan.explores and plan.alone and board.done[number] > 0:  # its last call began less than a lap ago
+        victim.kill()  # or it would change priorities during the check
+    if plan.explores and plan.alone and board.done[number] > 0:  # less than a lap ago
         due.append((number, int(board.done[number]) - arena.rows_a_call + 1, arena.rows_a_call))
     arena.look(due, outcome)
 
 
 def _every_slot_comes_back(arena: Arena, outcome: Outcome) -> None:
-    """Within a lap, and what the dead held beside it; then a lap of rows is all there."""
+    """Check that all slots, including those of the dead, are reused, and that a further lap is stored whole."""
     arena.burst(arena.capacity + 2 * arena.held)
     size = arena.look([], outcome)
     if size != arena.capacity:
@@ -281,8 +282,8 @@ def _every_slot_comes_back(arena: Arena, outcome: Outcome) -> None:
 
 
 def run(pipe: Any, lock: str, prioritized: bool, framed: bool, chosen: list[str], seed: int, first_lap: bool) -> None:
-    """Trials at the chosen failpoints, in turn: sends the segment's name, then each plan and its outcome."""
-    os.setpgid(0, 0)  # so that whoever hears no more of it can end all of it
+    """Run trials at the chosen failpoints in turn. Sends the segment's name, then each plan and its outcome."""
+    os.setpgid(0, 0)  # so that the parent can kill the whole group if it receives no more messages
     rng = random.Random(seed)
     arena = Arena(lock, prioritized, framed, rng, len(chosen), first_lap)
     pipe.send(arena.buffer.segment)

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 Batch = Mapping[str, np.ndarray]
-Due = tuple[int, int, int]  # rows of a writer that have to be there: its number, the first, how many
+Due = tuple[int, int, int]  # rows that must be stored: number of the writer, sequence number of the first, count
 
 NARROW, WIDE = 2, 7000  # words of an obs: rows of 41 bytes, and of 56 KB
-FRAMED = 0  # an obs is a stack of frames, each stored once: a writer's neighbouring rows share all but one
-STACK, FRAME = 4, 16  # frames, and words of each
+FRAMED = 0  # an obs is a stack of frames, each stored once: consecutive rows of a writer share all frames but one
+STACK, FRAME = 4, 16  # frames in a stack, words in a frame
 SEQUENCE_BITS = 40
 DRAWS = 8
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd: ids are mixed, and none is lost
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # an odd factor, so that different ids remain different
 _PLACE = np.arange(1, WIDE + 1, dtype=np.uint64) * np.uint64(0xD1B54A32D192ED03)
 
 
@@ -37,13 +37,13 @@ def env_dict(width: int) -> dict:
 
 
 def options(width: int, sequence: int = 0) -> dict:
-    """Of the buffer, for such rows. With `sequence`, the number of steps of one, a writer's rows are a stream."""
+    """Return the options of a buffer for such rows. If `sequence` is not 0, it draws sequences of so many steps."""
     chosen: dict = {"next_of": "obs", "stack_compress": "obs"} if width == FRAMED else {}
     return chosen | ({"sequences": {"size": sequence, "ends": "cross", "done": []}} if sequence else {})
 
 
 def ids(writer: int, first: int, count: int) -> np.ndarray:
-    """Of the rows `first` to `first + count - 1` of `writer`; both count from 1."""
+    """Return the ids of the rows `first` to `first + count - 1` of `writer`; both count from 1."""
     return np.arange(first, first + count, dtype=np.uint64) | np.uint64(writer << SEQUENCE_BITS)
 
 
@@ -74,10 +74,10 @@ def _stacks(oldest: np.ndarray) -> np.ndarray:
 
 
 def torn(batch: Batch) -> np.ndarray:
-    """For each row whether it is not what its id says."""
+    """Return for each row whether its values differ from what its id determines."""
     row_ids = batch["id"].ravel()
     width = FRAMED if batch["obs"].ndim == 3 else batch["obs"].shape[1]
-    # All at once first: a reduction along short rows costs more than all the rest.
+    # All columns together first: reductions along short rows cost more than everything else.
     parts = [
         (batch[name].reshape(column.shape) == column).reshape(len(row_ids), -1 if len(row_ids) else 1)
         for name, column in rows(row_ids, width).items()
@@ -89,23 +89,24 @@ def torn(batch: Batch) -> np.ndarray:
 
 
 def priorities(row_ids: np.ndarray) -> np.ndarray:
-    """float32 in [1, 2), of 2^18 different values, so that a row nearly never has another's."""
+    """Return float32 in [1, 2), with 2^18 different values, so that two rows rarely have the same priority."""
     mixed = row_ids * _SPREAD
     return (1 + (mixed >> np.uint64(46)).astype(np.float64) * 2.0**-18).astype(np.float32)
 
 
 def changed_priorities(row_ids: np.ndarray) -> np.ndarray:
-    """What learners give: twice that, or the same again; which of the two may come and go."""
+    """Return what learners set: twice the priority or the same priority, depending on the id."""
     return priorities(row_ids) * (1 + (row_ids & np.uint64(1)).astype(np.float32))
 
 
 def stale_priorities(batch: Batch) -> int:
-    """How many rows of a sample with beta=1 (from a buffer with alpha=1, eps=0) were drawn by no priority of theirs.
+    """Return how many rows of a sample were drawn with priorities that they never had.
 
-    A weight is smallest / priority. The smallest is the same for a whole batch, and not known: it is what most say.
+    The buffer must have alpha=1 and eps=0, and the sample beta=1. A weight is then smallest / priority. The
+    smallest is unknown but the same for all rows of a batch, so the median of what the rows imply is used.
     """
     smallest = np.log2(batch["weights"].ravel().astype(np.float64) * priorities(batch["id"].ravel()))
-    turn = smallest - np.floor(smallest)  # the factor of 2 that an update may have brought does not count
+    turn = smallest - np.floor(smallest)  # ignores a factor of 2, by which an update may have changed the priority
     off = np.abs(turn - np.sort(turn)[len(turn) // 2])
     return int((np.minimum(off, 1 - off) > 2e-6).sum())
 
@@ -163,7 +164,7 @@ def look_at_sequences(buffer: Any, everything: Batch, findings: Findings, cut: i
 
 @dataclass
 class Findings:
-    """What a learner, or a look at all rows, has seen."""
+    """What a learner, or a check of all rows, has found."""
 
     rows: int = 0
     torn: int = 0
@@ -185,7 +186,7 @@ class Findings:
 
 
 def read(batch: Batch, begun: np.ndarray, findings: Findings) -> None:
-    """Count a sample's rows and faults; `begun[w]`: rows that writer w had begun to add by the END of the sample."""
+    """Count a sample's rows and faults. `begun[w]` rows had been begun by writer w when the sample ENDED."""
     row_ids = batch["id"].ravel()
     findings.rows += len(row_ids)
     bad = torn(batch)
@@ -203,10 +204,10 @@ def read(batch: Batch, begun: np.ndarray, findings: Findings) -> None:
 def look_at_all(
     everything: Batch, begun: np.ndarray, due: list[Due], findings: Findings, drawn: Batch | None = None
 ) -> None:
-    """Of a buffer at rest: no row twice, every due one is there, and all of them can be drawn.
+    """Check a buffer at rest: no row is stored twice, all due rows are stored, and all rows can be drawn.
 
-    `drawn` is a prioritized sample of `DRAWS` times as many rows: one in each equal part of the sum of priorities,
-    which are between 1 and 4. So each row has a whole part of its own, and must be there.
+    `drawn` is a prioritized sample of `DRAWS` times as many rows, one from each equal part of the sum of priorities.
+    Priorities are between 1 and 4, so each row covers at least one whole part and must be drawn.
     """
     read(everything, begun, findings)
     stored = everything["id"].ravel()

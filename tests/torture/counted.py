@@ -2,8 +2,8 @@
 
     .ci/crash  builds the native module with failpoints, and runs this too
 
-At E3 its claim is announced but not yet made, so other explorers add those rows. At E7 all of its rows can be read; in
-between, some of them.
+If it is stopped at E3, its claim is announced but not yet made, so other explorers add those rows. At E7, all of its
+rows can be read; at steps in between, some of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def faults(failpoint: str, nth: int, others: int) -> list[str]:
     stopped = stopped_at(failpoint, lambda: buffer.add(a=np.arange(CHUNK)), nth)
     try:
         found = []
-        for rows in (*[others // 10] * 10, CAPACITY):  # the last ones begin a second lap
+        for rows in (*[others // 10] * 10, CAPACITY):  # the last call begins a second lap
             buffer.add(a=np.arange(rows))
             stored, readable = buffer.get_stored_size(), len(buffer.get_all_transitions()["a"])
             if stored != readable:

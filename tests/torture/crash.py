@@ -31,20 +31,20 @@ from .arena import RANDOM_MOMENT, Outcome, Plan
 from .certified import Findings
 
 TRIALS_A_BUFFER = 20
-NEW_ONES = 5  # of so many trials those on a new buffer each, in its first lap
+NEW_ONES = 5  # this many of those trials have a new buffer each, which is in its first lap
 NOT_WITH = {
     "none": ("G1", "G2", "G3", "G4", "G5", "G6"),
     "buffer": ("G3", "G4", "G5", "G6"),
     "critical": (),
 }
 OF_FRAMES = ("F1", "F2", "F3", "F4", "F5", "B0", "L4")
-BOUND = 60  # seconds without a word from an arena: it hangs
+BOUND = 60  # seconds without a message, after which an arena counts as hanging
 
 context = multiprocessing.get_context("fork")
 
 
 def places(lock: str, prioritized: bool, framed: bool) -> list[str]:
-    """Where processes are hit: there are no steps of locks that are not taken, nor of what is not kept."""
+    """Return where processes are killed or stopped: failpoints that are reached with this lock and these options."""
     named = failpoints.names() if failpoints.are_built_in() else []
     missing = {*NOT_WITH[lock], *(() if framed else OF_FRAMES), *failpoints.OF_MAKING, *failpoints.OF_GIVING_WAY}
     here = [name for name in named if (prioritized or name[0] not in "TU") and name not in missing]
@@ -52,7 +52,7 @@ def places(lock: str, prioritized: bool, framed: bool) -> list[str]:
 
 
 def trials(lock: str, count: int, seed: int) -> Iterator[Outcome]:
-    """On a new buffer every so often; each place about as often as any other."""
+    """Run trials on several buffers; each place is equally likely."""
     rng = random.Random(seed)
     while count > 0:
         prioritized, framed = rng.random() < 0.6, rng.random() < 0.4
@@ -98,7 +98,7 @@ def _hear(pipe) -> Plan | Outcome | str:
 
 
 def _end(process) -> None:
-    """It and its children, stopped ones too."""
+    """Kill the process and its children, including stopped ones."""
     for _ in range(2):
         try:
             os.killpg(process.pid, signal.SIGKILL)

@@ -16,8 +16,8 @@ from . import certified
 from .certified import Findings
 
 FOR_EVER = 1 << 60  # rows
-LOOKED_THROUGH = 300  # rows that each learner looks through whenever it rests
-BLOCK = 4096  # narrow rows that an explorer prepares at a time
+LOOKED_THROUGH = 300  # rows that each learner checks at each rest
+BLOCK = 4096  # narrow rows that an explorer prepares at once
 
 context = multiprocessing.get_context("fork")
 
@@ -27,24 +27,24 @@ class _SharedFindings(ctypes.Structure):
 
 
 class HangError(Exception):
-    """A process did nothing for longer than any honest one would."""
+    """A process made no progress for longer than any correct process would need."""
 
 
 class Board:
-    """What a fleet's processes tell each other. Nothing here is locked: every word has one writer."""
+    """Shared words through which the processes of a fleet communicate. They need no lock: each word has one writer."""
 
     def __init__(self, explorers: int, learners: int) -> None:
-        self.order = self._words(3)  # generation, rows that each explorer is to add in it, whether to go on
+        self.order = self._words(3)  # generation, rows for each explorer to add in it, whether to continue
         self.order_to_guests = self._words(3)
-        self.begun = self._words(explorers)  # rows that each explorer has begun to add, since it was made
-        self.done = self._words(explorers)  # and those of them whose add() has returned
-        self.idle = self._words(explorers)  # the generation that each has finished
-        self.rest = self._words(2)  # the number of the rest that learners are to take, or 0; how many there were
-        self.resting = self._words(learners)  # the one that each is taking
-        self.look = self._words(1)  # the rest in which all of them are, so that each may look through its view
-        self.looked = self._words(learners)  # the last one in which each did
+        self.begun = self._words(explorers)  # rows that each explorer has begun to add since it was started
+        self.done = self._words(explorers)  # rows whose add() has returned, by explorer
+        self.idle = self._words(explorers)  # the generation that each explorer has finished
+        self.rest = self._words(2)  # the number of the current rest of the learners, or 0; the number of rests so far
+        self.resting = self._words(learners)  # the rest that each learner is in
+        self.look = self._words(1)  # the rest that all learners are in, so that each may check its view
+        self.looked = self._words(learners)  # the last rest in which each learner checked its view
         self.samples = self._words(learners)
-        self.longest = self._words(learners)  # nanoseconds that one sample took
+        self.longest = self._words(learners)  # nanoseconds of the longest sample
 
     @staticmethod
     def _words(count: int) -> np.ndarray:
@@ -54,7 +54,7 @@ class Board:
 def explore(
     buffer: Any, board: Board, order: np.ndarray, me: int, width: int, rows_a_call: int, prioritized: bool
 ) -> None:
-    """Adds certified rows whenever the board's `order` says so."""
+    """Add certified rows as `order` demands."""
     begun, generation, parent = 0, 0, os.getppid()
     block = max(rows_a_call, BLOCK // rows_a_call * rows_a_call) if width == certified.NARROW else rows_a_call
     prepared: dict[str, np.ndarray] = {}
@@ -86,7 +86,7 @@ def explore(
 
 
 def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, findings: Any) -> None:
-    """Samples and checks; in every second batch changes the priorities of what it drew. Rests whenever asked to."""
+    """Sample and check rows, and change the priorities of every second batch. Rest whenever the board says so."""
     parent = os.getppid()
     found = Findings()
     options = {"beta": 1.0} if prioritized else {}
@@ -100,7 +100,7 @@ def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, fin
         if rest := board.rest[0]:
             board.resting[me] = rest
             if board.look[0] == rest and board.looked[me] != rest:
-                # Its own view, which has followed the explorers all along: no row may be missing in it.
+                # This learner's own view, which has followed the explorers all along: no row may be missing in it.
                 if buffer.get_buffer_size() > LOOKED_THROUGH:
                     pass
                 elif certified.draws_sequences(buffer):
@@ -133,7 +133,7 @@ def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, fin
 
 
 class Fleet:
-    """The processes, and the orders to them."""
+    """The processes, and the orders that they get."""
 
     def __init__(self, board: Board, explorers: list[Any], learners: list[Any], seen: list[Any]) -> None:
         self.board, self.explorers, self.learners, self.seen = board, explorers, learners, seen
@@ -146,13 +146,13 @@ class Fleet:
         self._wait(lambda: (self.board.idle[: len(self.explorers)] == self.board.order[0]).all(), seconds, "explorers")
 
     def halt(self) -> None:
-        """After the call that each is in."""
+        """Let each explorer finish its current call and stop."""
         self.board.order[2] = 0
         self.wait_until_idle()
 
     @contextmanager
     def learners_at_rest(self) -> Iterator[None]:
-        """So that no priority changes while rows are drawn."""
+        """Let the learners rest, so that no priority changes while rows are drawn."""
         self.board.rest[:] = self.board.rest[1] + 1
         self._wait(lambda: (self.board.resting[: len(self.learners)] == self.board.rest[0]).all(), 60, "learners")
         self.board.look[0] = self.board.rest[0]
@@ -163,12 +163,12 @@ class Fleet:
             self.board.rest[0] = 0
 
     def wait_for_samples(self, more: int = 1, seconds: float = 60) -> None:
-        """Until every learner has come round again."""
+        """Wait until every learner has drawn this many more samples."""
         before = self.board.samples.copy()
         self._wait(lambda: (self.board.samples - before >= more)[: len(self.learners)].all(), seconds, "learners")
 
     def wait_for_rows(self, more: int = 1, seconds: float = 60) -> None:
-        """Until every explorer has come round again."""
+        """Wait until every explorer has added this many more rows."""
         before = self.board.done.copy()
         self._wait(lambda: (self.board.done - before >= more)[: len(self.explorers)].all(), seconds, "explorers")
 
@@ -183,14 +183,14 @@ class Fleet:
             time.sleep(0.0005)
 
     def faults_within(self, seconds: float) -> dict[str, int]:
-        """The first faults that learners see, if they see some by then."""
+        """Return the first faults that learners find, or none after this time."""
         deadline = time.monotonic() + seconds
         while not (faults := self.findings().faults()) and time.monotonic() < deadline:
             time.sleep(0.005)
         return faults
 
     def findings(self) -> Findings:
-        """Of all learners together."""
+        """Return the sum of what all learners have found."""
         counts = [Findings(*(getattr(seen, name) for name, _ in _SharedFindings._fields_)) for seen in self.seen]
         return sum(counts, Findings())
 
@@ -206,7 +206,7 @@ def fleet(
     prioritized: bool,
     guests: int = 0,
 ) -> Iterator[Fleet]:
-    """Forked; killed at the end. The board has places for `guests` more of both kinds, who come and go."""
+    """Fork a fleet, which is killed at the end. The board has places for `guests` further explorers and learners."""
     board = Board(explorers + guests, learners + guests)
     seen = [context.Value(_SharedFindings, lock=False) for _ in range(learners)]
     exploring = [

@@ -1,4 +1,4 @@
-"""Check that explorers yield the processor to learners that are far behind (E9), only then, and not for too long.
+"""Check that explorers yield the processor to learners that are far behind (E9), but only then and not for long.
 
 .ci/crash  builds the native module with failpoints, and runs this too
 """
@@ -26,7 +26,7 @@ GIVES_WAY_FOR = 0.02  # seconds: kGivesWayNanoseconds in core/shared/shared_stor
 
 
 def yields(buffer: MPPrioritizedReplayBuffer, rows: int) -> bool:
-    """Whether another process yields after it has added so many rows in one call."""
+    """Return whether another process yields after it has added this many rows in one call."""
     pid = os.fork()
     if pid == 0:
         failpoints.arm(E9, 1, signal.SIGKILL)
@@ -36,7 +36,7 @@ def yields(buffer: MPPrioritizedReplayBuffer, rows: int) -> bool:
 
 
 def yields_for_long(buffer: MPPrioritizedReplayBuffer) -> bool:
-    """Whether another process yields after two calls, the second of them much later."""
+    """Return whether another process yields after two calls, the second of them much later."""
     pid = os.fork()
     if pid == 0:
         failpoints.arm(E9, 1, signal.SIGSTOP)
@@ -52,7 +52,7 @@ def yields_for_long(buffer: MPPrioritizedReplayBuffer) -> bool:
 
 @contextlib.contextmanager
 def another_learner(buffer: MPPrioritizedReplayBuffer) -> Iterator[Callable[[int], None]]:
-    """Yields a function that draws so many samples in another process, which closes its buffer in the end."""
+    """Yield a function that draws this many samples in another process, which closes its buffer at the end."""
     samples, their_samples = multiprocessing.Pipe()
 
     def learn() -> None:
@@ -95,7 +95,7 @@ def main() -> int:
         buffer.sample(1)
         expect(True, 1, "to a learner that was far behind")
         failpoints.arm(E9, 1, signal.SIGKILL)
-        buffer.add(a=np.arange(1))  # in the learner's own process: would kill this one
+        buffer.add(a=np.arange(1))  # in the learner's own process: reaching E9 would kill this process
         for _ in range(FAR_BEHIND // ROWS_PER_SAMPLE - 1):
             buffer.sample(1)
         expect(True, 1, "to a learner that has not yet taken its samples")
@@ -121,7 +121,7 @@ def main() -> int:
         expect(False, 1, "to a learner that has closed its buffer")
         with another_learner(buffer) as sample_there:
             sample_there(1)
-            for _ in range(CAPACITY // FAR_BEHIND):  # as many changes as the journal keeps, which evict it
+            for _ in range(CAPACITY // FAR_BEHIND):  # enough changes to fill the journal, which evicts it
                 indexes = buffer.sample(FAR_BEHIND)["indexes"]
                 buffer.update_priorities(indexes, np.ones(FAR_BEHIND))
             buffer.add(a=np.arange(FAR_BEHIND + 1))

@@ -29,7 +29,7 @@ from .certified import FRAMED, NARROW, ids
 from .member import Kind
 
 SHM = Path("/dev/shm")
-SECONDS = 20  # for anything here
+SECONDS = 20  # time limit of every wait
 OF_A_MAKER = failpoints.OF_MAKING[1:]
 FIRST_WITH_A_NAME, FIRST_WITH_ITS_LOCK = "M2", "M3"
 KINDS = {
@@ -41,7 +41,7 @@ KINDS = {
 
 
 class Child:
-    """A forked process that does a job, then exits with what it returns."""
+    """A forked process that runs a job and exits with the job's return value."""
 
     def __init__(self, job: Callable[[], int | None]) -> None:
         self.status: int | None = None
@@ -56,7 +56,7 @@ class Child:
                 os._exit(code)
 
     def wait(self, what: str) -> int:
-        """Its wait status once it has ended, or stopped."""
+        """Return its wait status once it has ended or stopped."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
@@ -83,7 +83,7 @@ class Child:
 
 
 def use(buffer: Any, kind: Kind) -> None:
-    """It is whole: rows go in and come out."""
+    """Check that the buffer works: added rows are returned."""
     buffer.add(**kind.rows(ids(1, 1, 50)))
     everything = kind.as_added(buffer.get_all_transitions())
     assert (everything["id"].ravel() == ids(1, 1, 50)).all() and buffer.get_stored_size() == 50
@@ -109,7 +109,7 @@ def begun(failpoint: str, deed: int, kind: Kind, folder: Path, watched: bool) ->
 
 
 def maker(failpoint: str, deed: int, kind: Kind, folder: Path, watched: bool) -> Child:
-    """Killed or stopped at the failpoint."""
+    """Return a maker that was killed or stopped at the failpoint."""
     child = begun(failpoint, deed, kind, folder, watched)
     status = child.wait(f"the maker at {failpoint}")
     ended = os.WIFSTOPPED(status) if deed == signal.SIGSTOP else os.WIFSIGNALED(status)
@@ -118,7 +118,7 @@ def maker(failpoint: str, deed: int, kind: Kind, folder: Path, watched: bool) ->
 
 
 def attach_in_vain(names: list[str], kind: Kind) -> None:
-    """By name, and as a pickled buffer would: errors as documented, whatever state the segment is in."""
+    """Attach by name, and as a pickled buffer would; check that each attempt raises a documented error."""
     with tempfile.TemporaryDirectory() as folder:
         model = kind.make(Path(folder), 2)
         recipe = model._layout
@@ -144,7 +144,7 @@ def try_to_attach(names: list[str], kind: Kind) -> None:
 
 
 def make_another(kind: Kind, folder: Path) -> None:
-    """By a process that sweeps away what is abandoned."""
+    """Make a buffer in another process, which also removes abandoned segments."""
     with Child(lambda: make_and_use(kind, folder, 3)) as other:
         other.ends_well("another maker")
 
@@ -166,7 +166,7 @@ def killed(failpoint: str, kind: Kind, folder: Path, watched: bool) -> None:
             make_another(kind, folder)
             assert not dead.names(), f"left by a maker killed at {failpoint}: {dead.names()}"
         assert is_gone(dead), f"left by a maker killed at {failpoint}: {dead.names()}"
-        # And by whoever makes it again, the same files.
+        # The next process that makes the same files removes them as well.
         with Child(lambda: make_and_use(kind, folder, 1)) as again:
             again.ends_well("the next maker")
 
@@ -185,8 +185,8 @@ def stopped(failpoint: str, kind: Kind, folder: Path, watched: bool) -> None:
 
 
 def sweeper_stopped(kind: Kind, folder: Path) -> None:
-    """M0: it has the lock of a segment that it is about to remove; nobody waits for it."""
-    for _ in range(20):  # a maker that is not ours may remove it first
+    """Stop a process at M0, with the lock of a segment that it is about to remove; no process waits for it."""
+    for _ in range(20):  # another maker on this machine may remove it first
         with maker("M7", signal.SIGKILL, kind, folder, watched=False) as dead:
             names = dead.names()
             with begun("M0", signal.SIGSTOP, kind, folder, watched=True) as slow:

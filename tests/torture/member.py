@@ -23,11 +23,11 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedRep
 from . import certified
 from .certified import Due, Findings
 
-BUFFERS, WRITERS = 64, 256  # at most, in one sequence
-LATEST = 10  # samples after which an update still finds the rows of one
-OWN = "own"  # in place of a lock: not shared, so that a forked child has a copy
-OVERTAKEN = "overwritten"  # in the errors of a reader who is slower than explorers, or than another thread
-ROWS_A_TURN = 3  # that a busy thread adds
+BUFFERS, WRITERS = 64, 256  # at most, in each sequence
+LATEST = 10  # number of later samples after which an update still finds the rows of a sample
+OWN = "own"  # instead of a lock: the buffer is not shared, so that a forked child has a copy
+OVERTAKEN = "overwritten"  # in the error of a reader that explorers or another thread overtake
+ROWS_A_TURN = 3  # the number of rows that a busy thread adds per call
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Kind:
         return rows
 
     def as_added(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The certified rows that transitions began with; what is not right of the rest makes those wrong."""
+        """Return the certified row that each transition began with. If other parts are wrong, it is wrong."""
         if self.objects:
             right = batch["note"].ravel() == batch["id"].ravel()
             batch = {**batch, "obs": np.where(right.reshape(-1, *[1] * (batch["obs"].ndim - 1)), batch["obs"], 1)}
@@ -86,31 +86,31 @@ class Kind:
 
 
 def board(folder: Path) -> np.ndarray:
-    """Rows that each writer has begun to add to each buffer; each word has one writer."""
+    """Return how many rows each writer has begun to add to each buffer; each word has one writer."""
     return np.memmap(folder / "begun", np.int64, "r+", shape=(BUFFERS, WRITERS))
 
 
 class MemberError(Exception):
-    """What a member found, or what was raised there."""
+    """A member found a fault, or raised an error."""
 
 
 class Member:
     def __init__(self, number: int, folder: Path) -> None:
         self.number, self.folder, self.begun = number, folder, board(folder)
         self.buffers: dict[int, tuple[Any, Kind]] = {}
-        self.kept: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}  # a sample, to be updated later
+        self.kept: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}  # samples to be updated later, by buffer
         self.samples = 0
-        self.inherited: set[int] = set()  # windows of its parent's steps, of buffers that it has a copy of
+        self.inherited: set[int] = set()  # buffers whose window contains steps of the parent
         self.busy: threading.Thread | None = None
         self.stop = threading.Event()
         self.trouble: str | None = None
         self.pipe: Connection | None = None
 
-    # Serving.
+    # Serving requests.
 
     def serve(self) -> None:
-        """Do what is asked, until asked to end or until the coordinator is gone."""
-        sys.setswitchinterval(1e-5)  # forks and deaths in the midst of what the other thread does
+        """Serve requests until one says to end, or until the coordinator has ended."""
+        sys.setswitchinterval(1e-5)  # so that forks and deaths interrupt calls of the other thread
         stacks = (self.folder / f"stacks-{self.number}").open("w")
         faulthandler.enable(stacks)
         faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
@@ -154,7 +154,7 @@ class Member:
         finally:
             os._exit(code)
 
-    # Having buffers.
+    # Making, attaching and closing buffers.
 
     def make(self, number: int, kind: Kind) -> str:
         buffer = kind.make(self.folder, number)
@@ -162,7 +162,7 @@ class Member:
         return buffer.segment if kind.lock != OWN else ""
 
     def attach(self, number: int, kind: Kind, segment: str) -> bool:
-        """Whether the name is still there."""
+        """Attach, and return whether the name still exists."""
         try:
             self.buffers[number] = kind.type().attach(segment), kind
         except FileNotFoundError:
@@ -193,15 +193,15 @@ class Member:
                 return
         raise MemberError("a closed buffer can be used")
 
-    # Calls.
+    # Calling buffers.
 
     def add(self, number: int, count: int, one_by_one: bool = False, thread: int = 0) -> Due:
-        """Returns which rows are stored now."""
+        """Add rows, and return which rows are now stored."""
         buffer, kind = self.buffers[number]
-        if number in self.inherited:  # its own steps would follow them
+        if number in self.inherited:  # since its own steps would follow those of the parent
             buffer.clear()
             self.inherited.discard(number)
-        # Steps of two threads would be one episode's.
+        # In a window, steps of two threads would belong to one episode.
         writer = 2 * self.number + (thread if kind.steps == 1 else 0)
         first = int(self.begun[number, writer]) + 1
         rows = kind.rows(certified.ids(writer, first, count))
@@ -212,10 +212,10 @@ class Member:
         else:
             self.begun[number, writer] = first + count - 1
             buffer.add(**rows)
-        return writer, first, max(0, count - (kind.steps - 1))  # at least; the last ones wait in the window
+        return writer, first, max(0, count - (kind.steps - 1))  # a lower bound: the last steps wait in the window
 
     def sample(self, number: int, size: int, then: str = "update") -> int:
-        """How many rows; 0 if there are none. `then`: "update" their priorities, "keep" that for later, or neither."""
+        """Return the number of rows. `then` is "update" (their priorities), "keep" (update them later), or neither."""
         buffer, kind = self.buffers[number]
         try:
             batch = buffer.sample(size, **({"beta": 1.0} if kind.prioritized else {}))
@@ -237,7 +237,7 @@ class Member:
         return len(ids)
 
     def late(self, number: int) -> bool:
-        """Update the sample that was kept, if it can be known still: other samples may have drawn the same slots."""
+        """Update the kept sample if the buffer can still recognize it: later samples may have drawn the same slots."""
         buffer, _ = self.buffers[number]
         if number not in self.kept:
             return False
@@ -255,7 +255,7 @@ class Member:
         return size
 
     def look(self, number: int) -> int:
-        """At all rows, while others change them. 0 if there are none."""
+        """Check all rows while others change them. Return their number, 0 if they were overwritten meanwhile."""
         buffer, _ = self.buffers[number]
         try:
             everything = buffer.get_all_transitions()
@@ -267,7 +267,7 @@ class Member:
         return len(everything["id"])
 
     def look_at_rest(self, number: int, due: list[Due]) -> tuple[int, int, int]:
-        """No process is inside. Returns what all processes must agree upon: rows, the next index, a sum of ids."""
+        """Check an unused buffer. Return what all processes must agree on: number of rows, next index, sum of ids."""
         buffer, kind = self.buffers[number]
         everything = buffer.get_all_transitions()
         rows, found, drawn = len(everything["id"]), Findings(), None
@@ -294,7 +294,7 @@ class Member:
             ids = batch["id"].ravel().tolist()[:50]
             raise MemberError(f"buffer {number}: {found.faults()} of {found.rows}, ids {ids}")
 
-    # A second thread.
+    # Running a second thread.
 
     def start(self, number: int, what: str) -> None:
         self.stop.clear()

@@ -30,7 +30,7 @@ def add(buffer: MPReplayBuffer, writer: int, first: int, count: int) -> None:
 
 
 def stopped_at(failpoint: str, job: Callable[[], int | None], nth: int = 1) -> int:
-    """The number of a child that does `job`, and stops itself the `nth` time that it comes to `failpoint`."""
+    """Return the id of a child that runs `job`, and stops itself when it reaches `failpoint` for the `nth` time."""
     pid = os.fork()
     if pid == 0:
         code = 99
@@ -66,7 +66,7 @@ def main() -> int:
         children.append(learner)
         explorer = stopped_at("E4", lambda: add(buffer, 2, 1, 1))
         children.append(explorer)
-        add(buffer, 1, CAPACITY + 1, CAPACITY - 1)  # to just before that slot
+        add(buffer, 1, CAPACITY + 1, CAPACITY - 1)  # up to just before that slot
         answer = go_on(children.pop(0))
         status = go_on(children.pop(0))
         everything = buffer.get_all_transitions()

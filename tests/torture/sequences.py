@@ -31,7 +31,7 @@ from .member import BUFFERS, OWN, WRITERS, Kind
 from .tree import SequenceError, Tree
 
 STEPS = 40
-LIMIT = 60.0  # seconds for a step
+LIMIT = 60.0  # seconds per step
 PR_SET_CHILD_SUBREAPER = 36
 
 Step = tuple
@@ -40,12 +40,12 @@ context = multiprocessing.get_context("fork")
 
 @dataclass
 class Result:
-    steps: list[Step] = field(default_factory=list)  # that were taken
-    trouble: str = ""  # what the last one, or the end, has shown
+    steps: list[Step] = field(default_factory=list)  # the executed steps
+    trouble: str = ""  # the fault that the last step, or the end, revealed
 
 
 class Author:
-    """Draws steps that the tree can take as it is; they depend on the seed alone, not on anybody's timing."""
+    """Draws steps that are possible for the tree as it is; they depend on the seed alone, not on timing."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -72,7 +72,7 @@ class Author:
         return self._new("spawn") if self.members < WRITERS // 2 else None
 
     def _fork(self, tree, member):
-        inside = [m for m in tree.members.values() if m.is_able() and m.busy]  # another thread of theirs
+        inside = [m for m in tree.members.values() if m.is_able() and m.busy]  # another thread is in a call
         if inside and self.rng.random() < 0.7:
             member = self.rng.choice(inside)
         if len(tree.members) > 8 or self.members == WRITERS // 2:
@@ -118,7 +118,7 @@ class Author:
         return number, name, buffer, *args
 
     def _calls(self, tree, member):
-        """By several processes at once; one of them, or another, may be killed or stopped meanwhile."""
+        """Draw simultaneous calls by several processes; a process may be killed or stopped meanwhile."""
         able = [m for m in tree.members.values() if m.is_able() and m.buffers]
         chosen = self.rng.sample(able, min(len(able), self.rng.choice([1, 2, 3])))
         calls = tuple(self._call(m.number, self.rng.choice([*m.buffers])) for m in chosen)
@@ -157,7 +157,7 @@ class Author:
         return ("rest", self.rng.choice([*member.buffers])) if member.buffers else None
 
 
-# How often each step is tried.
+# The relative frequency with which each step is tried.
 WEIGHTS = {
     "calls": 20,
     "busy": 5,
@@ -177,7 +177,7 @@ WEIGHTS = {
 
 
 def run(seed: int, count: int, limit: float, given: list[Step] | None = None) -> Result:
-    """A sequence in processes of its own: of `count` steps that follow from the seed, or those that are given."""
+    """Run a sequence in separate processes: `count` steps drawn from the seed, or the given steps."""
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_coordinate, args=(theirs, seed, count, limit, given))
     process.start()
@@ -210,7 +210,7 @@ def _kill_group(number: int) -> None:
 
 def _coordinate(pipe: Any, seed: int, count: int, limit: float, given: list[Step] | None) -> None:
     os.setpgid(0, 0)
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # all that is left by others comes to us
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become our children
     author = Author(random.Random(seed))
     with tempfile.TemporaryDirectory(prefix="sequence-") as folder, Tree(Path(folder), limit) as tree:
         trouble = ""
@@ -230,7 +230,7 @@ def _coordinate(pipe: Any, seed: int, count: int, limit: float, given: list[Step
 
 
 def shrunk(steps: list[Step], limit: float, tries: int = 3) -> list[Step]:
-    """Without the steps that are not needed for a failure, as far as some tries each show that."""
+    """Return the steps without those that the failure does not need; each removal is tried several times."""
     size = len(steps) // 2
     while size:
         at = 0

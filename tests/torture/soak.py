@@ -1,4 +1,4 @@
-"""Run explorers and learners at full speed, and check every row that is read and, at each pause, every row that is due.
+"""Run explorers and learners at full speed; check every row that is read and, at each pause, every row that is due.
 
     python -m tests.torture.soak --lock none --seconds 60 --writers 8 --learners 2 --record tests/torture/records/x.json
 
@@ -32,7 +32,7 @@ LARGE = {NARROW: 1_000_000, WIDE: 2048, FRAMED: 20_000}
 TINY = 64
 SEQUENCE = 4  # steps
 BATCH = {NARROW: 4096, WIDE: 64, FRAMED: 512}
-BURST = 20_000  # rows at most, of all explorers
+BURST = 20_000  # rows of all explorers together, at most
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Setting:
 class Outcome:
     setting: Setting
     added: int = 0
-    due: int = 0  # rows that had to be there, over all bursts
+    due: int = 0  # rows that had to be stored, over all bursts
     bursts: int = 0
     longest_sample_ms: float = 0
-    slowest_share: float = 0  # rows of the slowest explorer in the storms, over the mean
+    slowest_share: float = 0  # rows of the slowest explorer during the storms, divided by the mean
     trouble: str = ""
     findings: Findings = field(default_factory=Findings)
 
@@ -76,7 +76,7 @@ def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) 
     made_with = {"lock": setting.lock}
     kind = MPPrioritizedReplayBuffer if setting.prioritized else MPReplayBuffer
     if setting.prioritized:
-        made_with |= {"alpha": 1.0, "eps": 0.0}  # a stored priority is the one that was given
+        made_with |= {"alpha": 1.0, "eps": 0.0}  # so that the stored priority is the one that was passed to add
     buffer = kind(
         setting.capacity,
         certified.env_dict(setting.width),

@@ -17,13 +17,13 @@ from . import certified
 from .certified import NARROW
 from .worker import Worker
 
-WORKERS = 2  # beside this process, which made the buffer
+WORKERS = 2  # besides this process, which made the buffer
 USERS = st.integers(0, WORKERS)
 PRIORITIES = st.sampled_from([0.0, *(2.0**k for k in range(-3, 8))])
 
 
 class SharedMachine(RuleBasedStateMachine):
-    """The buffer as each process has it, and the model."""
+    """The buffer, as each process sees it, and the model."""
 
     lock = "none"
     kinds = (MPReplayBuffer, MPPrioritizedReplayBuffer)
@@ -36,7 +36,7 @@ class SharedMachine(RuleBasedStateMachine):
         self.model = Model(capacity, None, (0.5, 0.0) if prioritized else None, check_for_update=True)
         self.added = 0
         self.users: list[Any] = [self.buffer, *(Worker(self.buffer) for _ in range(WORKERS))]
-        # What each one drew last: indexes, and the transitions that stood there.
+        # The last sample of each user: the indexes, and the transitions that were in those slots.
         self.drawn: list[tuple[np.ndarray, list[Held]] | None] = [None] * len(self.users)
 
     def teardown(self) -> None:
@@ -101,7 +101,7 @@ class SharedMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(self.drawn))
     @rule(data=st.data())
     def update_priorities(self, data: st.DataObject) -> None:
-        """Of what a user drew last, however long ago: where a transition is gone nothing may change."""
+        """Update a user's last sample, however old: if a transition was overwritten, nothing may change."""
         user = data.draw(st.sampled_from([user for user, drawn in enumerate(self.drawn) if drawn]))
         indexes, held = self.drawn[user]
         self.drawn[user] = None
@@ -109,19 +109,19 @@ class SharedMachine(RuleBasedStateMachine):
         priorities = (few * len(indexes))[: len(indexes)]
         self.users[user].update_priorities(indexes, np.array(priorities))
         for each, priority in zip(held, priorities, strict=True):
-            each.priority = priority  # of no concern if it is not in the ring any more
+            each.priority = priority  # has no effect if the transition is no longer in the ring
 
     @precondition(lambda self: self.prioritized)
     @rule(user=USERS, explorer=USERS, other=USERS, count=st.integers(1, 9), data=st.data())
     def train(self, user: int, explorer: int, other: int, count: int, data: st.DataObject) -> None:
-        """The usual cycle, with new transitions between sampling and update; then another one samples."""
+        """The usual cycle, with new transitions between sampling and update; then another user samples."""
         self.sample(user, 8)
         self.add(explorer, count, data)
         if any(self.drawn):
             self.update_priorities(data)
         self.sample(other, 8)
 
-    # Coming and going.
+    # Closing and attaching.
 
     @rule(giver=USERS, user=st.integers(1, WORKERS))
     def attach(self, giver: int, user: int) -> None:
@@ -130,7 +130,7 @@ class SharedMachine(RuleBasedStateMachine):
 
     @rule(user=st.integers(1, WORKERS))
     def close(self, user: int) -> None:
-        """The others go on; who closed it can come back."""
+        """Close the buffer of one user; the others continue, and this one can attach again."""
         self.users[user].close()
         with pytest.raises(ValueError, match="closed"):
             self.users[user].get_stored_size()

@@ -1,4 +1,4 @@
-"""Each check finds the one fault in hand-made input, and none in sound input."""
+"""Each check finds the single fault in constructed input, and none in sound input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BEGUN = np.array([0, 0, 0, 200])  # writer 3 has begun 200 rows
 
 
 def batch(width: int = NARROW, first: int = 1, count: int = 100) -> dict[str, np.ndarray]:
-    """As a buffer gives it."""
+    """Return a batch as a buffer would."""
     made = rows(ids(3, first, count), width)
     return {name: column.copy() if column.ndim > 1 else column[:, None].copy() for name, column in made.items()}
 
@@ -47,13 +47,13 @@ def test_intact_rows_pass(width):
 
 @pytest.mark.parametrize("width", [NARROW, WIDE, FRAMED])
 @pytest.mark.parametrize("name", ["id", "obs", "next_obs"])
-def test_a_word_of_another_row_is_a_torn_row(width, name):
+def test_a_row_with_a_word_of_another_row_is_torn(width, name):
     columns = batch(width)
     columns[name][17, -1] = columns[name][18, -1]
     assert faults(columns) == {"torn": 1}
 
 
-def test_a_single_changed_byte_is_a_torn_row():
+def test_a_row_with_a_single_changed_byte_is_torn():
     for name, column in batch(count=1).items():
         for byte in range(column.nbytes):
             columns = batch(count=1)
@@ -147,11 +147,11 @@ def test_sequences_at_rest_are_those_of_the_stored_rows(starts, expected):
 
 
 def sample_by(leaves: np.ndarray) -> dict[str, np.ndarray]:
-    """With weights as a buffer gives them, where the smallest leaf of all is not in the batch."""
+    """Return a batch with the weights that a buffer would return if the smallest leaf is not in the batch."""
     return {**batch(count=len(leaves)), "weights": (np.float32(0.9) / leaves).astype(np.float32)}
 
 
-def test_priorities_identify_their_rows():
+def test_each_row_has_its_own_priority():
     own = ids(3, 1, 100)
     assert len(np.unique(priorities(own))) == 100
     assert stale_priorities(sample_by(priorities(own))) == 0

@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_killed_and_stopped_processes_do_not_affect_the_others(lock):
+def test_killed_and_stopped_processes_do_not_disturb_the_others(lock):
     outcomes = list(crash.trials(lock, 60, seed=1))
     assert [outcome for outcome in outcomes if not outcome.is_clean()] == []
     assert len(outcomes) == 60 and all(outcome.hit for outcome in outcomes)
 
 
 def test_a_killed_explorer_hangs_cpprb():
-    """The negative control: the same kill makes every later sample of cpprb hang."""
+    """The negative control: after the same kill, every later sample of cpprb hangs."""
     cpprb = pytest.importorskip("cpprb")
     rng = random.Random(1)
     for _ in range(100):
@@ -41,7 +41,7 @@ def test_a_killed_explorer_hangs_cpprb():
             victim = ships.explorers.pop(0)
             victim.kill()
             victim.join()
-            ships.board.order[2] = 0  # nobody is in the way but the dead
+            ships.board.order[2] = 0  # so that only the dead process can block the learner
             with contextlib.suppress(HangError):
                 ships.wait_for_samples(seconds=5)
                 continue
@@ -50,7 +50,7 @@ def test_a_killed_explorer_hangs_cpprb():
 
 
 class Forgetful(Arena):
-    """The survivors' last row is not in what is looked at; as if a committed one were lost."""
+    """Expects one row more of each survivor than was added, as if a committed row were lost."""
 
     def look(self, due, *others):
         return super().look([(w, first, count + 1) for w, first, count in due], *others)
@@ -61,7 +61,7 @@ def test_a_trial_detects_a_lost_row():
 
 
 class Held(Arena):
-    """A slot less than there seem to be, as if one never came back."""
+    """Reports one slot less than is stored, as if a slot were never reused."""
 
     def look(self, *args):
         return super().look(*args) - 1

@@ -1,4 +1,5 @@
-"""Random sequences of calls by a tree of processes (`make sequences` runs more), and faults that they must detect."""
+"""Random sequences of calls by a tree of processes (`make sequences` runs more) detect injected faults, and find none
+in our buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .member import OWN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-FEW = 12  # sequences
+FEW = 12  # number of sequences
 ADD_AND_REST = [
     ("new", 0),
     ("make", 0, 0, (64, NARROW, False, "none", 1, False, False)),
@@ -25,7 +26,7 @@ ADD_AND_REST = [
 
 
 @pytest.mark.parametrize("seed", range(FEW))
-def test_random_calls_by_any_processes_find_no_fault(seed):
+def test_random_calls_by_several_processes_find_no_fault(seed):
     result = sequences.run(seed, sequences.STEPS, sequences.LIMIT)
     assert not result.trouble, sequences.described(seed, result)
     assert len(result.steps) == sequences.STEPS
@@ -42,7 +43,7 @@ def trouble_after(steps, limit=sequences.LIMIT) -> str:
     return result.trouble
 
 
-def test_given_steps_are_executed():
+def test_steps_passed_to_run_are_executed():
     assert trouble_after(ADD_AND_REST) == ""
 
 

@@ -1,4 +1,4 @@
-"""A short soak of every setting, and the same job on cpprb, in which it must detect faults."""
+"""A short soak of every setting finds no fault; the same job on cpprb must find some."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_no_row_is_lost_or_torn(setting: Setting):
 
 
 class WithoutOut:
-    """cpprb's buffer, which gives new arrays only, and says less clearly when it is empty."""
+    """cpprb's buffer with our interface: it ignores `out`, and raises our error if it is empty."""
 
     def __init__(self, buffer):
         self.buffer = buffer

@@ -1,4 +1,6 @@
-"""Shared buffers compared with a model in plain Python, step by step in three processes; broken ones must be detected.
+"""Shared buffers are compared with a model in plain Python, step by step in three processes.
+
+Faulty buffers must be detected.
 
 For more examples: make test ARGS='tests/torture/test_state_machine.py --hypothesis-profile=long'
 """
@@ -17,7 +19,7 @@ from cpprb_impl.layout.options import LOCKS
 
 from .state_machine import SharedMachine
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]  # of a long run
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]  # a long run has no time limit
 
 
 @pytest.mark.parametrize("with_lock", LOCKS)
@@ -41,17 +43,17 @@ class ClearsNothing:
 
 
 class LetsLateUpdatesLand:
-    """As in cpprb: once there was another sample, the priority of a row that is gone lands on the new one."""
+    """As in cpprb: after a later sample, the priority of an overwritten row is applied to the row that replaced it."""
 
     def update_priorities(self, indexes, priorities):
-        with contextlib.suppress(ValueError):  # nothing to draw
+        with contextlib.suppress(ValueError):  # nothing can be drawn
             self.sample(1)
-        # As no sample gave them: of those the buffer remembers the rows.
+        # Changed so that they match no sample: the buffer remembers the rows of its samples.
         super().update_priorities(np.r_[indexes, indexes[-1:]], np.r_[priorities, priorities[-1:]])
 
 
 def with_fault(fault: type, kind: type) -> type:
-    """A subclass of `kind` with the fault, under a name of this module: it is to be pickled."""
+    """Return a subclass of `kind` with the fault, under a name in this module so that it can be pickled."""
     name = fault.__name__ + kind.__name__
     globals()[name] = type(name, (fault, kind), {"__module__": __name__})
     return globals()[name]

@@ -17,16 +17,16 @@ from typing import Any, Self
 from .fleet import HangError
 from .member import BUFFERS, OWN, WRITERS, Kind, Member, MemberError
 
-GONE_WITHIN = 20  # seconds, for what watchdogs remove, and for themselves
+GONE_WITHIN = 20  # time limit in seconds for watchdogs to remove segments and to end
 
 
 class SequenceError(Exception):
-    """A sequence showed that something is wrong."""
+    """A sequence revealed a fault."""
 
 
 @dataclass
 class Peer:
-    """A member as the coordinator knows it."""
+    """A member as seen by the coordinator."""
 
     number: int
     pid: int
@@ -34,7 +34,7 @@ class Peer:
     buffers: set[int] = field(default_factory=set)
     busy: tuple[int, str] | None = None
     stopped: bool = False
-    asked: str = ""  # what has not been answered
+    asked: str = ""  # the request that has not been answered
 
     def is_able(self) -> bool:
         return not self.stopped and not self.asked
@@ -45,7 +45,7 @@ class Made:
     kind: Kind
     segment: str
     maker: int
-    named: bool | None = True  # None: for a moment more, perhaps
+    named: bool | None = True  # None: it may be removed at any moment
 
 
 class Tree:
@@ -66,7 +66,7 @@ class Tree:
     def __exit__(self, *_: Any) -> None:
         self.door.close()
 
-    # Which steps can be taken.
+    # Which steps are possible.
 
     def can(self, step: tuple) -> bool:
         return getattr(self, f"_can_{step[0]}")(*step[1:])
@@ -76,7 +76,7 @@ class Tree:
         return member is not None and member.is_able() and (buffer is None or buffer in member.buffers)
 
     def _waits_for_nobody(self, number: int, calls: tuple = ()) -> bool:
-        """Stopped now, it blocks no other: with a lock it would, by design."""
+        """Return whether the member, if stopped now, would block no other; with a lock it would, by design."""
         inside = {call[2] for call in calls if call[0] == number}
         inside |= {self.members[number].busy[0]} if self.members[number].busy else set()
         return all(self.buffers[buffer].kind.lock in ("none", OWN) for buffer in inside)
@@ -117,7 +117,7 @@ class Tree:
         return busy is not None and busy[0] == buffer
 
     def _is_played(self, number, buffer):
-        """By another thread: the steps of a window are one episode's."""
+        """Return whether another thread adds: the steps of a window must belong to one episode."""
         return self.members[number].busy == (buffer, "add") and self.buffers[buffer].kind.steps > 1
 
     def _can_busy(self, number, buffer, what):
@@ -147,7 +147,7 @@ class Tree:
     def _can_rest(self, buffer):
         return buffer in self.buffers and any(buffer in member.buffers for member in self.members.values())
 
-    # Taking them.
+    # Executing steps.
 
     def take(self, step: tuple) -> None:
         getattr(self, f"_take_{step[0]}")(*step[1:])
@@ -165,7 +165,7 @@ class Tree:
         command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-m", "tests.torture.member"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         started = subprocess.Popen([*command, str(self.folder), str(number)], env=environment)
-        started.returncode = 0  # it is waited for with all others
+        started.returncode = 0  # it is reaped together with all others
         self._welcome(number)
 
     def _take_fork(self, number, child):
@@ -209,7 +209,7 @@ class Tree:
         for number, name, buffer, *args in calls:
             self._ask(number, name, buffer, *args)
             if name == "close" and self.buffers[buffer].maker == number:
-                self.buffers[buffer].named = None  # until it answers, which it may be stopped before
+                self.buffers[buffer].named = None  # until it answers; it may be stopped before that
         if deed is not None:
             time.sleep(deed[2])
             self.take((deed[1], deed[0]))
@@ -275,7 +275,7 @@ class Tree:
         time.sleep(seconds)
 
     def _take_rest(self, buffer):
-        """Nobody is inside: rows that are added now are all there, and all processes agree on what is there."""
+        """Check, while no other call runs, that all added rows are stored and that all processes see the same rows."""
         for number in [n for n, member in self.members.items() if member.stopped]:
             self._take_cont(number)
         for number in [n for n, member in self.members.items() if member.busy]:
@@ -294,7 +294,7 @@ class Tree:
         if len(before) > 1 or len(after) > 1:
             raise SequenceError(f"of buffer {buffer} processes see different rows: {before}, then {after}")
 
-    # Asking.
+    # Requests and answers.
 
     def _call(self, number: int, name: str, *args: Any) -> Any:
         self._ask(number, name, *args)
@@ -303,7 +303,7 @@ class Tree:
     def _ask(self, number: int, name: str, *args: Any) -> None:
         member = self.members[number]
         member.asked = name, *args
-        with suppress(BrokenPipeError):  # it is gone, which the answer shows
+        with suppress(BrokenPipeError):  # the process has ended, which the missing answer shows
             member.pipe.send((name, args))
 
     def _answer(self, number: int) -> Any:
@@ -332,10 +332,10 @@ class Tree:
         path = self.folder / f"stacks-{number}"
         return path.read_text() if path.exists() else ""
 
-    # The end.
+    # Ending.
 
     def end_all(self) -> None:
-        """Of every process; then nothing may be left."""
+        """End every process, then check that nothing is left."""
         for number in [n for n, member in self.members.items() if member.stopped]:
             self._take_cont(number)
         for number in [*self.members]:
@@ -344,7 +344,7 @@ class Tree:
         self._wait_for_segments()
 
     def _wait_for_processes(self) -> None:
-        """All that our processes left behind is ours, their watchdogs too."""
+        """Wait for all processes that ours left behind, including watchdogs: they became children of this process."""
         deadline = time.monotonic() + GONE_WITHIN
         try:
             while True:
@@ -366,7 +366,7 @@ class Tree:
             time.sleep(0.01)
 
     def kill_all(self) -> None:
-        """After a failure."""
+        """Kill every process after a failure."""
         for pid in self.pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

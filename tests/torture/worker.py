@@ -13,7 +13,7 @@ context = multiprocessing.get_context("fork")
 
 
 def serve(pipe: Any, buffer: Any) -> None:
-    """Until the other end is gone. Each request is a method of the buffer, or of `_Also`, with its arguments."""
+    """Serve requests until the pipe is closed. Each is a method of the buffer or of `_Also`, with its arguments."""
     also = _Also(buffer)
     while True:
         try:
@@ -29,11 +29,11 @@ def serve(pipe: Any, buffer: Any) -> None:
 
 
 class _Also:
-    """What a process can do with its buffer beside calling it."""
+    """What a process can do with its buffer besides calling its methods."""
 
     def __init__(self, buffer: Any) -> None:
         self.buffer = buffer
-        self._indexes: np.ndarray | None = None  # those of the last sample
+        self._indexes: np.ndarray | None = None  # indexes of the last sample
 
     def sample(self, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
         batch = self.buffer.sample(*args, **kwargs)
@@ -41,7 +41,7 @@ class _Also:
         return batch
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        """By the array that the last sample filled: a copy of it may mean an older sample."""
+        """Update with the array that the last sample filled, since a copy of it may refer to an older sample."""
         assert np.array_equal(indexes, self._indexes)
         self.buffer.update_priorities(self._indexes, priorities)
 
@@ -49,11 +49,11 @@ class _Also:
         return pickle.dumps(self.buffer)
 
     def attach(self, pickled: bytes) -> None:
-        """Beside the handle that it had, or instead of a closed one."""
+        """Attach, in addition to the handle that it had or in place of a closed one."""
         self.buffer = pickle.loads(pickled)
 
     def add_in_a_fork(self, **rows: Any) -> int:
-        """By a child, which then exits; returns its exit status."""
+        """Add rows in a forked child, which then exits; return its exit status."""
         pid = os.fork()
         if pid == 0:
             try:
@@ -65,9 +65,9 @@ class _Also:
 
 
 class Worker:
-    """Its end here: `worker.sample(4)` is that process's `buffer.sample(4)`."""
+    """The coordinator's side of a process: `worker.sample(4)` calls `buffer.sample(4)` there."""
 
-    PATIENCE = 60  # seconds for one step
+    PATIENCE = 60  # time limit in seconds for one step
 
     def __init__(self, buffer: Any) -> None:
         self._pipe, theirs = context.Pipe()

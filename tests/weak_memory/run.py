@@ -1,4 +1,4 @@
-"""Weaken each memory order of the core, one at a time, and find the scenario that fails: see .ci/orders.
+"""Weaken each memory order of the core, one at a time, and find the scenario that then fails: see .ci/orders.
 
 The table `orders` beside this file has one line per order: the operation, the part of its order that is removed, and
 the scenario that must then fail, or the reason why none can.
@@ -17,15 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 EXPLORE = ROOT / "build" / "orders" / "explore"
 TABLE = Path(__file__).with_name("orders")
 WORKERS = int(os.environ.get("WORKERS", os.cpu_count() or 1))
-COPIES = "columns.hpp"  # copies rows and frames
-ENOUGH = 100_000  # executions in which the scenario that the table names must notice; seeds are always the same
-# What takes away an acquire or a release of a sequentially consistent operation takes away its consistency as well.
+COPIES = "columns.hpp"  # the file with the operations that copy rows and frames
+ENOUGH = 100_000  # executions within which the scenario named in the table must fail; the seeds are fixed
+# If a sequentially consistent operation loses its acquire or release part, it loses sequential consistency as well.
 PARTS = {"a": "acquire", "r": "release", "c": "consistent"}
 
 
 @dataclass
 class Site:
-    """An operation of the core, as one of its lines has it."""
+    """An operation of the core, and the line that it is in."""
 
     file: str
     line: int
@@ -41,12 +41,12 @@ class Site:
 
     @property
     def parts(self) -> list[str]:
-        """What can be taken away from its order."""
+        """Return the parts of its order that can be removed."""
         return [PARTS[letter] for letter in self.order] + (["failure"] if self.on_failure else [])
 
 
 def explore(*arguments: object) -> str:
-    """The output of one run of the explorer."""
+    """Return the output of one run of the explorer."""
     done = subprocess.run([EXPLORE, *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         sys.exit(f"{EXPLORE} {' '.join(map(str, arguments))}: {done.stdout}{done.stderr}")
@@ -58,7 +58,7 @@ def scenarios() -> list[str]:
 
 
 def named(site: Site) -> str:
-    """`function word.operation`, which a change elsewhere in the file leaves as it is."""
+    """Return `function word.operation`, which does not depend on line numbers."""
     text = next((ROOT / "cpprb_impl" / "core").glob(f"*/{site.file}")).read_text().splitlines()[site.line - 1]
     called = re.search(r"(\w+)(?:\([^()]*\)|\[[^][]*\])*(?:\.|->)(\w+)$", text[: site.column - 1])
     what = f"{called[1]}.{called[2]}" if called else site.kind
@@ -68,7 +68,7 @@ def named(site: Site) -> str:
 
 
 def found_sites(executions: int) -> list[Site]:
-    """All operations that any scenario comes by."""
+    """Return all operations that any scenario executes."""
     known: dict[tuple[str, int, int, str], Site] = {}
     with ThreadPoolExecutor(WORKERS) as pool:
         texts = pool.map(lambda name: explore("sites", name, executions), scenarios())
@@ -93,13 +93,13 @@ def found_sites(executions: int) -> list[Site]:
 
 
 def parts_of(part: str, count: int) -> list[str]:
-    """The parts of so many operations that are taken away together: one for all, or one for each."""
+    """Return the parts that are removed together from this many operations: the same for all, or one for each."""
     parts = part.split(" + ")
     return parts if len(parts) == count else parts * count
 
 
 def weakened(scenario: str, executions: int, sites: list[Site], part: str) -> list[str]:
-    """How a scenario ended with orders weakened: `held`, or `failed`, after how many executions, the seed, what."""
+    """Return how a scenario ended with weakened orders: `held`; or `failed`, number of executions, seed, reason."""
     orders: list[object] = []
     for site, its in zip(sites, parts_of(part, len(sites)), strict=True):
         orders += [site.file, site.line, site.column, site.region if site.file == COPIES else "-", its]
@@ -107,7 +107,7 @@ def weakened(scenario: str, executions: int, sites: list[Site], part: str) -> li
 
 
 def first_that_fails(names: list[str], executions: int, sites: list[Site], part: str) -> tuple[str, list[str]] | None:
-    """The first scenario that notices it, and how."""
+    """Return the first scenario that fails, and how."""
     for name in names:
         how = weakened(name, executions, sites, part)
         if how[0] == "failed":
@@ -116,14 +116,14 @@ def first_that_fails(names: list[str], executions: int, sites: list[Site], part:
 
 
 def expected() -> dict[tuple[str, str], str]:
-    """The table: what must come of weakening each order."""
+    """Read the table: the required result of weakening each order."""
     lines = [line for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
     rows = [[cell.strip() for cell in line.split("|")] for line in lines]
     return {(name, part): outcome for name, part, outcome in rows}
 
 
 def check(control: int, executions: int, only: str) -> bool:
-    """Runs the model's own tests, the core as it is, and with each order weakened."""
+    """Run the model's own tests, then the unchanged core, then the core with each order weakened."""
     litmus = explore("litmus", executions)
     wrong = [line for line in litmus.splitlines() if not line.startswith("ok")]
     print("\n".join(wrong) or f"ok   litmus tests: {len(litmus.splitlines())}", flush=True)
@@ -137,7 +137,7 @@ def check(control: int, executions: int, only: str) -> bool:
             print(f"{'ok  ' if good else 'FAIL'} {name}: {' '.join(how)}", flush=True)
 
         single = {(site.name, part): site for site in found_sites(300) for part in site.parts if only in site.name}
-        # Two that stand in for each other are weakened together as well.
+        # Two operations that can replace each other are weakened together as well.
         orders = {order: [site] for order, site in single.items()}
         for name, part in table:
             names_of = name.split(" + ")
@@ -165,7 +165,7 @@ def check(control: int, executions: int, only: str) -> bool:
 
 
 def search(executions: int, only: str) -> None:
-    """Prints a table as it might be: for each order the scenario that notices soonest that it is weakened."""
+    """Print a possible table: for each order, the scenario that fails after the fewest executions if it is weakened."""
 
     def one(task: tuple[Site, str]) -> str:
         site, part = task

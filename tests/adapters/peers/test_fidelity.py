@@ -1,10 +1,10 @@
-"""The buffers written here to the behaviour of Baselines and ChainerRL, held against those libraries' own code.
+"""The buffers that this project wrote to behave like those of Baselines and ChainerRL, compared with the originals.
 
-The originals live in an environment of their own, so this runs there:
+The originals need a venv of their own, so this file runs there:
 
     .peers/legacy/bin/python -m pytest tests/adapters/peers/test_fidelity.py
 
-Both get the same rows, the same seed and the same updates; everything they give back must be the same.
+Both get the same rows, the same seed and the same updates; everything they return must be the same.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ..conftest import FIELDS
 CARTPOLE = FIELDS["CartPole-v1"]
 PAIRS = {"baselines": (Baselines, BaselinesStyle), "chainerrl": (ChainerRL, ChainerRLStyle)}
 REFUSALS = (AssertionError, ValueError, RuntimeError, IndexError, TypeError, ZeroDivisionError, AttributeError)
-CAPACITY = 50  # no power of two
+CAPACITY = 50  # not a power of two
 
 
 def originals_are_here() -> str | None:
-    """Why not."""
+    """Return the reason why they are not installed, or None."""
     for original, _ in PAIRS.values():
         try:
             version(original.distribution, None)
@@ -95,7 +95,7 @@ def test_the_same_seed_gives_the_same_prioritized_draws_and_weights(pair, batch:
 
 
 def test_a_late_update_changes_the_same_rows(pair) -> None:
-    """After rows were added meanwhile, Baselines changes the slot's new row, and ChainerRL a wrong one."""
+    """If rows were added since the sample, Baselines changes the slot's new row, and ChainerRL changes a wrong row."""
     original, style = pair(seed=1, prioritized=True, alpha=1.0)
     for turn in range(60):
         drawn = []
@@ -117,7 +117,7 @@ def test_baselines_never_draws_the_last_slot() -> None:
 
 
 def test_chainerrl_loses_rows_whose_errors_were_applied_to_other_rows() -> None:
-    """All rows are drawn, ten new rows push ten of them out, and the errors are applied to other rows."""
+    """A batch is drawn, ten new rows replace the oldest ten, and the errors are then applied to other rows."""
     for cls in PAIRS["chainerrl"]:
         adapter = cls(Spec(CAPACITY, CARTPOLE, prioritized=True))
         adapter.add(rows(CAPACITY))
@@ -137,7 +137,7 @@ def test_chainerrl_loses_rows_whose_errors_were_applied_to_other_rows() -> None:
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-def test_rows_are_the_callers_arrays(pair, prioritized: bool) -> None:
+def test_stored_rows_are_the_arrays_of_the_caller(pair, prioritized: bool) -> None:
     for adapter in pair(prioritized=prioritized):
         steps = rows(CAPACITY)
         adapter.add(steps)
@@ -147,7 +147,7 @@ def test_rows_are_the_callers_arrays(pair, prioritized: bool) -> None:
 
 
 @pytest.mark.parametrize("priority", [0.0, -1.0, float("nan"), float("inf")])
-def test_the_same_priorities_are_refused(pair, priority: float) -> None:
+def test_original_and_style_refuse_the_same_priorities(pair, priority: float) -> None:
     refused = []
     for adapter in pair(prioritized=True):
         adapter.add(rows(CAPACITY))
@@ -163,7 +163,7 @@ def test_the_same_priorities_are_refused(pair, priority: float) -> None:
 
 @pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize(("stored", "batch"), [(0, 1), (1, 1), (1, 2), (3, 8)])
-def test_the_same_batches_are_refused(pair, stored: int, batch: int, prioritized: bool) -> None:
+def test_original_and_style_refuse_the_same_batch_sizes(pair, stored: int, batch: int, prioritized: bool) -> None:
     answers = []
     for adapter in pair(prioritized=prioritized):
         adapter.add(rows(stored))
@@ -187,7 +187,7 @@ def test_chainerrl_refuses_a_second_sample_before_the_update() -> None:
 
 
 @pytest.mark.parametrize("num_steps", [1, 3])
-def test_chainerrl_makes_the_same_rows_of_n_steps(num_steps: int) -> None:
+def test_n_step_rows_equal_those_of_chainerrl(num_steps: int) -> None:
     stored = []
     for cls in PAIRS["chainerrl"]:
         buffer = cls(Spec(CAPACITY, CARTPOLE)).buffer
@@ -207,7 +207,7 @@ def test_the_comparison_detects_a_difference(pair) -> None:
     with pytest.raises(AssertionError):
         same(original.sample(16), style.sample(16))
     _, style = pair(seed=4)
-    original, _ = pair(seed=3)  # the last to seed the global random states that the originals draw from
+    original, _ = pair(seed=3)  # made last, since it seeds the global random states from which the originals draw
     for adapter in (original, style):
         adapter.add(rows(CAPACITY))
     with pytest.raises(AssertionError):

@@ -16,14 +16,14 @@ from adapters.registry import adapter_class
 
 FIELDS = {"number": Field((), "int64")}
 PRIORITIES = [3.0, 5.0, 1.0, 4.0, 2.0]
-#: the numbers in the order in which each selector picks them, when what it picked is taken away
+#: selector -> the numbers in the order in which it picks them, if each is removed once picked
 ORDERS = {
     "Fifo": [0, 1, 2, 3, 4],
     "Lifo": [4, 3, 2, 1, 0],
     "MaxHeap": [1, 3, 0, 4, 2],
     "MinHeap": [2, 4, 0, 3, 1],
 }
-LONG_MS, SHORT_MS = 20_000, 300  # for what must happen, and for what must not
+LONG_MS, SHORT_MS = 20_000, 300  # time limits for what must happen, and for what must not
 
 TABLES = [
     *(TableSettings(10, FIELDS, f"sampler {name}", sampler=(name,)) for name in ORDERS),
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.timeout(120)]
 
 
 class Client:
-    """Of the server; every call has a time limit."""
+    """A client of the server, each of whose calls has a time limit."""
 
     def __init__(self, address: str) -> None:
         import reverb
@@ -49,7 +49,7 @@ class Client:
         self.reverb, self.address, self.client = reverb, address, reverb.Client(address)
 
     def insert(self, table: str, *numbers: int, priority: float = 1.0, limit_ms: int = LONG_MS) -> None:
-        """Raises DeadlineExceededError where an item must wait, and leaves it waiting."""
+        """Insert the numbers. Raises DeadlineExceededError if an item must wait; it continues to wait."""
         self.writer = self.client.trajectory_writer(num_keep_alive_refs=1)
         for number in numbers:
             self.writer.append({"number": number})
@@ -58,7 +58,7 @@ class Client:
         self.writer.close()
 
     def blocked(self, table: str, number: int) -> bool:
-        """Does an insert wait? It goes on waiting; see `let_in`."""
+        """Return whether an insert must wait. It continues to wait until `let_in`."""
         try:
             self.insert(table, number, limit_ms=SHORT_MS)
         except self.reverb.errors.DeadlineExceededError:
@@ -66,12 +66,12 @@ class Client:
         return False
 
     def let_in(self) -> None:
-        """What was blocked is confirmed now."""
+        """Wait until the blocked insert is confirmed."""
         self.writer.flush(timeout_ms=LONG_MS)
         self.writer.close()
 
     def samples(self, table: str, rows: int, limit_ms: int = LONG_MS) -> list:
-        """As many samples, or fewer where the rate limiter gave no more in that time."""
+        """Return this many samples, or fewer if the rate limiter allowed no more in that time."""
         dataset = self.reverb.TrajectoryDataset.from_table_signature(
             self.address,
             table,
@@ -86,7 +86,7 @@ class Client:
         return [int(sample.data["number"]) for sample in self.samples(table, rows, limit_ms)]
 
     def drained(self, table: str) -> list[int]:
-        """All numbers: what is picked is taken away before the next is."""
+        """Return all numbers in the order in which they are picked; each is removed before the next is picked."""
         picked = []
         while self.client.server_info()[table].current_size:
             (sample,) = self.samples(table, 1)
@@ -102,7 +102,7 @@ def client() -> Iterator[Client]:
     except Unavailable as reason:
         pytest.skip(str(reason))
     ServerProcess.prepare()
-    import reverb  # noqa: F401 (while the server's process does the same)
+    import reverb  # noqa: F401 (while the server's process imports it too)
 
     server = ServerProcess(TABLES)
     try:
@@ -120,7 +120,7 @@ def insert_by_priority(client: Client, table: str) -> None:
 def test_a_sampler_selects_items_in_its_order(client: Client, selector: str) -> None:
     table = f"sampler {selector}"
     insert_by_priority(client, table)
-    assert client.numbers(table, 3) == 3 * ORDERS[selector][:1]  # what is picked stays
+    assert client.numbers(table, 3) == 3 * ORDERS[selector][:1]  # a picked item remains
     assert client.drained(table) == ORDERS[selector]
 
 
@@ -128,7 +128,7 @@ def test_a_sampler_selects_items_in_its_order(client: Client, selector: str) -> 
 def test_a_remover_selects_items_of_a_full_table_in_its_order(client: Client, selector: str) -> None:
     table = f"remover {selector}"
     insert_by_priority(client, table)
-    # Room is made when the new item is in already, whatever TableSettings's docstring says: Lifo removes that one.
+    # Whatever the docstring of TableSettings says, room is made after the new item is inserted: Lifo removes that item.
     removed = ORDERS[selector][0]
     assert client.drained(table) == [number for number in range(5) if number != removed]
 
@@ -159,8 +159,8 @@ def test_min_size_delays_samples(client: Client) -> None:
 def test_a_ratio_blocks_the_side_that_is_ahead(client: Client) -> None:
     """With two samples per insert, twice the inserts minus the samples stays within 0 and 8."""
     client.insert("ratio", 0)
-    assert client.numbers("ratio", limit_ms=SHORT_MS) == []  # fewer items than the two that it wants first
-    client.insert("ratio", 1, 2, 3)  # 8
+    assert client.numbers("ratio", limit_ms=SHORT_MS) == []  # fewer than the two items that it requires first
+    client.insert("ratio", 1, 2, 3)  # twice the inserts minus the samples is 8
     assert client.blocked("ratio", 4)
     assert len(client.numbers("ratio", 2)) == 2
     client.let_in()  # 8 again

@@ -1,4 +1,4 @@
-"""The two buffers written here to the public behaviour of Baselines and ChainerRL."""
+"""The two buffers that this project wrote to the public behaviour of Baselines and ChainerRL."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_baselines_style_returns_a_tuple_of_columns_and_indexes() -> None:
     assert 7 not in buffer.sample(1000, 0.4)[-1]  # the last slot is never drawn
 
 
-def test_baselines_style_new_rows_get_the_largest_priority() -> None:
+def test_baselines_style_gives_new_rows_the_largest_priority() -> None:
     buffer = baselines_style.BaselinesPrioritizedReplayBuffer(8, alpha=1.0, seed=1)
     buffer.add(0, 0, 0.0, 0, False)
     buffer.update_priorities([0], [5.0])
@@ -132,6 +132,6 @@ def test_chainerrl_style_anneals_beta_and_clips_errors() -> None:
     assert prioritized(error_max=None).priority_from_errors([100.0]) == [(100.0 + buffer.eps) ** buffer.alpha]
 
 
-def test_chainerrl_style_drops_the_oldest() -> None:
+def test_chainerrl_style_drops_the_oldest_rows() -> None:
     buffer = prioritized(capacity=5)
     assert sorted(row["state"] for (row,) in buffer.sample(5)) == [3, 4, 5, 6, 7]
