@@ -21,7 +21,7 @@ EXPECTED = (TypeError, ValueError, OverflowError, KeyError, RecursionError, valu
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal by value, NaN and NaT being equal to themselves; padding doesn't count."""
+    """Return whether arrays have the same dtype and values. NaN and NaT equal themselves; padding is ignored."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.names:
@@ -32,7 +32,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 class State:
-    """What a buffer holds, oldest first."""
+    """The contents of a buffer, oldest row first."""
 
     def __init__(self, buffer: Any) -> None:
         stored, capacity, following = buffer.get_stored_size(), buffer.get_buffer_size(), buffer.get_next_index()
@@ -45,7 +45,7 @@ class State:
         self.largest = buffer.get_max_priority() if isinstance(buffer, PrioritizedReplayBuffer) else 1.0
 
     def differs(self, other: State) -> str:
-        """What is different, or nothing."""
+        """Return what is different, or an empty string."""
         for name in ("following", "episode", "largest"):
             if getattr(self, name) != getattr(other, name):
                 return f"{name}: {getattr(self, name)} and {getattr(other, name)}"
@@ -67,7 +67,7 @@ class State:
 
 
 class Case:
-    """A buffer, and what the objects given to it do when they are converted."""
+    """A buffer, and what the objects passed to it do when they are converted."""
 
     def __init__(self, rng: random.Random, plain: type = ReplayBuffer, prioritized: type = PrioritizedReplayBuffer):
         self.rng = rng
@@ -86,7 +86,7 @@ class Case:
         self.before = State(self.buffer)
 
     def act(self) -> None:
-        """What runs in the middle of a conversion: often something with the very buffer."""
+        """Run something in the middle of a conversion: often a call of the same buffer."""
         if self.quiet or self.closed:
             return
         deed = self.rng.choice(["none", "raise", "add", "sample", "clear", "mutate", "collect", "close", "update"])
@@ -118,17 +118,17 @@ class Case:
             lambda: setattr(array, "dtype", np.uint8),
             lambda: array.fill(0),
         ]
-        with contextlib.suppress(ValueError, TypeError, AttributeError):  # not every array can be changed like that
+        with contextlib.suppress(ValueError, TypeError, AttributeError):  # not every array can be changed in every way
             self.rng.choice(deeds)()
 
     def call(self) -> None:
-        """One add, checked."""
+        """Make one call of `add`, and check it."""
         rows = self.rng.choice([1, 1, 2, 3, 7, 20])
         given: dict[str, Any] = {
             name: values.value(self.rng, self.act, field["shape"], field["dtype"], rows)
             for name, field in self.fields.items()
         }
-        if len(given) > 1 and self.rng.randrange(3) == 0:  # several fields at once seldom all fit: help some
+        if len(given) > 1 and self.rng.randrange(3) == 0:  # seldom do the values of all fields fit
             keep = self.rng.choice(list(given))
             given |= {n: np.zeros((rows, *f["shape"]), f["dtype"]) for n, f in self.fields.items() if n != keep}
         if self.rng.randrange(16) == 0:
@@ -137,7 +137,7 @@ class Case:
             given["unknown"] = values.scalar(self.rng)
         if self.prioritized and self.rng.randrange(2):
             given["priorities"] = values.value(self.rng, self.act, (), np.dtype("f8"), rows)
-        # Those that add takes as they are: to resize one that NumPy is just converting would crash NumPy.
+        # Arrays that add reads without a conversion: to resize one while NumPy converts it would crash NumPy.
         self.arrays = [
             given[name]
             for name, field in self.fields.items()
@@ -175,7 +175,7 @@ class Case:
 
 
 def run(rng: random.Random, **kinds: type) -> Case:
-    """A case of some calls; AssertionError where the buffer is wrong."""
+    """Run a case of some calls. Raises AssertionError if the buffer is wrong."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         case = Case(rng, **kinds)

@@ -6,7 +6,7 @@ import random
 
 
 class FromBytes(random.Random):
-    """`random.Random` whose numbers are read off `data`; zeros when it is used up, so that every case ends."""
+    """A `random.Random` that takes its numbers from `data`, then returns zeros, so that every case ends."""
 
     def __new__(cls, data: bytes) -> FromBytes:
         return super().__new__(cls)

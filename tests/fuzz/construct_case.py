@@ -25,13 +25,13 @@ KINDS: tuple[type, ...] = (ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer
 REFUSED = (TypeError, ValueError, OverflowError, KeyError, MemoryError, OSError)
 TOO_LARGE = (MemoryError, ValueError, OverflowError)
 DTYPES = ["u1", "?", "f4", ">i4", "i8", "S3", "g", "c16", "i4,f8", "U2"]
-MOST_MEMORY, MOST_FILE = 1 << 30, 1 << 26  # bytes, beyond what the process has; libFuzzer allows 2 GiB
-MOST_SMALL = 1 << 16  # bytes of a transition that is added
+MOST_MEMORY, MOST_FILE = 1 << 30, 1 << 26  # bytes in addition to what the process uses; libFuzzer allows 2 GiB
+MOST_SMALL = 1 << 16  # bytes of a transition, up to which rows are added
 
 
 @contextlib.contextmanager
 def limits() -> Iterator[None]:
-    """What is enormous is refused, and what is merely large takes no memory and no disk."""
+    """Limit memory and file sizes, so that enormous buffers are refused."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
     before = {}
     for what, most in ((resource.RLIMIT_AS, used + MOST_MEMORY), (resource.RLIMIT_FSIZE, MOST_FILE)):
@@ -49,7 +49,7 @@ def enormous(rng: random.Random) -> int:
 
 
 def size(rng: random.Random, unit: int) -> int:
-    """Small, enormous, or so that with `unit` bytes each it is near where numbers wrap around."""
+    """Draw a size: small, enormous, or such that its product with `unit` bytes is near where integers wrap around."""
     return rng.choice(
         [
             lambda: rng.randrange(1, 10),
@@ -88,7 +88,7 @@ def row_bytes(fields: dict[str, dict[str, Any]]) -> int:
 
 
 class Arguments:
-    """A constructor's, and the folder where its files would be."""
+    """The arguments of a constructor, and the folder for its files."""
 
     def __init__(self, rng: random.Random, folder: Path) -> None:
         self.folder = folder
@@ -118,7 +118,7 @@ class Arguments:
         return f"({self.size!r}, {self.fields!r}, **{self.options!r})"
 
     def transitions(self, first: int, rows: int) -> dict[str, np.ndarray]:
-        """Rows that differ; no two stacks of them continue each other."""
+        """Return rows that differ from each other, and whose stacks share no frames."""
         following = self.options.get("next_of", [])
         made = {}
         for name, field in self.fields.items():
@@ -138,7 +138,7 @@ def segments() -> set[str]:
 
 
 def check_files(arguments: Arguments, capacity: int) -> None:
-    """Each field that is no frames has its place in a file for every row."""
+    """Check that the file of each field without frames has room for every row."""
     frames = set(arguments.options.get("next_of", [])) | set(arguments.options.get("stack_compress", []))
     for name in arguments.fields.keys() - frames:
         file = arguments.folder / f"ring_{name}.dat"
@@ -147,7 +147,7 @@ def check_files(arguments: Arguments, capacity: int) -> None:
 
 
 def check_use(rng: random.Random, buffer: Any, arguments: Arguments) -> None:
-    """It stores what it is given."""
+    """Check that the buffer stores the rows that are added."""
     capacity = buffer.get_buffer_size()
     assert capacity == int(arguments.size), f"a capacity of {capacity} for {arguments.size}"
     if "mmap_prefix" in arguments.options:
@@ -176,7 +176,7 @@ def check_use(rng: random.Random, buffer: Any, arguments: Arguments) -> None:
 
 
 def run(rng: random.Random, kinds: tuple[type, ...] = KINDS, note: Callable[[str], None] = lambda text: None) -> bool:
-    """Whether there was a buffer; AssertionError where it is wrong."""
+    """Return whether a buffer was made. Raises AssertionError if it is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = Arguments(rng, Path(folder))
         kind = rng.choice(kinds)

@@ -43,7 +43,7 @@ def make(kind: int, size: int) -> Any:
 
 def fill(buffer: Any, rows: int) -> None:
     for number in range(rows):
-        frames = np.tile(np.arange(number, number + 4), (2, 1))  # the last three, and the next
+        frames = np.tile(np.arange(number, number + 4), (2, 1))  # the frames of obs, and one more for next_obs
         step = {"obs": frames[:, :3], "next_obs": frames[:, 1:], "act": number, "rew": 1.0, "done": False}
         buffer.add(**step)
 
@@ -76,7 +76,7 @@ def changed_bytes(rng: random.Random, data: bytes) -> bytes:
 
 
 def changed_values(rng: random.Random, data: bytes) -> bytes:
-    """An .npy member with other numbers."""
+    """Return an .npy member with other numbers."""
     body = bytearray(data)
     for _ in range(rng.randrange(1, 5)):
         body[rng.randrange(min(128, len(body) - 1), len(body))] = rng.choice([0, 1, 127, 128, 255, rng.randrange(256)])
@@ -84,7 +84,7 @@ def changed_values(rng: random.Random, data: bytes) -> bytes:
 
 
 def changed_json(rng: random.Random, value: Any) -> Any:
-    """One place somewhere in `value` changed."""
+    """Return `value` with a change in one place."""
     if isinstance(value, dict | list) and value and rng.randrange(5):
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key = rng.choice(keys)
@@ -98,17 +98,17 @@ def changed_json(rng: random.Random, value: Any) -> Any:
     return rng.choice(ODD) if rng.randrange(20) else functools.reduce(lambda inner, _: [inner], range(400), 0)
 
 
-# Opcodes that put values into values, or the same one twice.
+# Opcodes that nest values, or that insert the same value twice.
 NESTING = [b"\x85", b"\x86", b"\x87", b"(t", b"(", b"t", b"}", b"]", b"s", b"u", b"a", b"K\x00", b"N", b"}K\x00"]
 NESTING += [b"q\x05h\x05", b"q\x05h\x05\x86", b"h\x01", b"R", b"b", b"2"]
 
 
 def changed_pickle(rng: random.Random, data: bytes) -> bytes:
-    """An .npy member with more opcodes in its pickle, a few of them up to very many times."""
+    """Return an .npy member with additional opcodes in its pickle, some of them repeated many times."""
     begin = 10 + int.from_bytes(data[8:10], "little")
     try:
         opcodes = [(opcode.name, place or 0) for opcode, _, place in pickletools.genops(data[begin:])]
-    except ValueError:  # changed before
+    except ValueError:  # the pickle was changed before
         return changed_bytes(rng, data)
     after_names = [opcodes[i + 1][1] for i, (name, _) in enumerate(opcodes) if name in ("BINUNICODE", "BININT1")]
     at = begin + rng.choice(rng.choice([after_names, [place for _, place in opcodes]]))
@@ -117,7 +117,7 @@ def changed_pickle(rng: random.Random, data: bytes) -> bytes:
 
 
 def changed_header(rng: random.Random, data: bytes) -> bytes:
-    """An .npy member that says something else about its data."""
+    """Return an .npy member whose header describes different data."""
     if rng.randrange(8) == 0:
         text = rng.choice([b"-", b"(", b"[", b"{", b"~", b"1,", b"'"]) * 9800
         text = text[: rng.choice([9, 100, 1000, 9800])] + b"\n"
@@ -134,14 +134,14 @@ Members = list[tuple[str, bytes]]
 
 
 def unpacked(data: bytes) -> tuple[Members, int]:
-    """The members, and how they are compressed."""
+    """Return the members and their compression method."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         infos = archive.infolist()
         return [(info.filename, archive.read(info)) for info in infos], infos[0].compress_type
 
 
 def packed(members: Members, compression: int) -> bytes:
-    """An archive whose checksums are right."""
+    """Return an archive with correct checksums."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as archive:
         for name, body in with_checksum(members):
@@ -185,7 +185,7 @@ def with_checksum(members: Members) -> Members:
 
 
 def run(rng: random.Random) -> bool:
-    """Whether the file was taken; AssertionError where the buffer is wrong."""
+    """Return whether the file was loaded. Raises AssertionError if the buffer is wrong."""
     kind = rng.randrange(len(KINDS))
     theirs = THEIRS and rng.randrange(3) == 0
     data = rng.choice(THEIRS).read_bytes() if theirs else good_file(kind, rng.choice([0, 3, 11]))
@@ -196,7 +196,7 @@ def run(rng: random.Random) -> bool:
     before = saved(buffer)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NumPy's, of odd headers
+            warnings.simplefilter("ignore")  # of NumPy, about odd headers
             buffer.load_transitions(io.BytesIO(data))
     except ValueError:
         assert saved(buffer) == before, "a file was refused, and the buffer has changed"

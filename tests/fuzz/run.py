@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 
-# Before Atheris is loaded: the native module finds in it where to count what was reached.
+# Set before Atheris is loaded: the native module must find the symbols of its coverage counters there.
 sys.setdlopenflags(sys.getdlopenflags() | os.RTLD_GLOBAL)
 import atheris  # noqa: E402
 

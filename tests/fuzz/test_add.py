@@ -26,7 +26,7 @@ def test_add_stores_what_numpy_makes_of_the_values_or_changes_nothing():
 
 
 class LeavesARow(ReplayBuffer):
-    """As cpprb does: a call that fails has stored something."""
+    """As in cpprb, a call that fails may already have stored a row."""
 
     def add(self, **values):
         try:

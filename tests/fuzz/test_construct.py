@@ -12,7 +12,7 @@ from . import construct_case
 from .choices import FromBytes
 
 
-def test_a_constructor_makes_a_buffer_that_works_or_refuses():
+def test_a_constructor_makes_a_buffer_that_works_or_raises_a_documented_error():
     made = 0
     for seed in range(2000):
         try:
@@ -24,7 +24,7 @@ def test_a_constructor_makes_a_buffer_that_works_or_refuses():
 
 
 class Wraps(ReplayBuffer):
-    """Sizes of 16 bits."""
+    """Stores its size in 16 bits."""
 
     def __init__(self, size, *args, **options):
         super().__init__(max(int(size) % 65536, 1), *args, **options)

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-# No times: NumPy 1.26 itself writes past the end when it makes S4 of timedelta64, and dies making datetime64 of b"x".
+# No times: NumPy 1.26 writes beyond its memory when it converts timedelta64 to S4, and crashes when it converts b"x"
+# to datetime64.
 FIELD_DTYPES = ["f4", "f8", "i8", "u1", "?", "f2", ">i4", "c8", "S4", "U3", "V3", "i4,f8", "g", "i2"]
 ARRAY_DTYPES = [*FIELD_DTYPES, "O", "<u8", ">f8", "S1", "c16", "u4,S2", "S0", "i1", "u2"]
 SHAPES = [(), (1,), (2,), (4,), (2, 3), (1, 1), (3, 1, 2)]
 
 
 class RefusedError(Exception):
-    """Raised by the objects below; nothing else raises it."""
+    """Raised by the objects below, and by nothing else."""
 
 
 def scalar(rng: random.Random) -> Any:
@@ -37,7 +38,7 @@ def scalar(rng: random.Random) -> Any:
 
 
 def contents(rng: random.Random, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """A plain array of arbitrary values; of text only what is text, for NumPy doesn't check that."""
+    """Return a plain array of arbitrary values. Text is valid, since NumPy doesn't check that."""
     size = int(np.prod(shape))
     if dtype.hasobject:
         return np.array([*(scalar(rng) for _ in range(size)), None], dtype=object)[:-1].reshape(shape)
@@ -50,7 +51,7 @@ def contents(rng: random.Random, dtype: np.dtype, shape: tuple[int, ...]) -> np.
 
 
 def odd_array(rng: random.Random, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """An array of any dtype, layout and class."""
+    """Return an array of any dtype, layout and class."""
     if shape is None:
         shape = tuple(rng.choice([0, 1, 1, 2, 3, 4, 6]) for _ in range(rng.randrange(4)))
     made = contents(rng, np.dtype(rng.choice(ARRAY_DTYPES)), shape)
@@ -84,7 +85,7 @@ def unaligned(of: np.ndarray) -> np.ndarray:
 
 
 def hooked(rng: random.Random, payload: Any, act: Callable[[], None]) -> Any:
-    """An object that gives `payload` by one of the ways NumPy asks for, and runs `act` first."""
+    """Return an object that, by one of the protocols that NumPy uses, runs `act` and then returns `payload`."""
 
     def give(*_: Any, **__: Any) -> Any:
         act()
@@ -110,7 +111,7 @@ def hooked(rng: random.Random, payload: Any, act: Callable[[], None]) -> Any:
 
 
 def nested(rng: random.Random, leaf: Callable[[], Any], depth: int = 0) -> Any:
-    """Lists of lists, at times ragged, of other kinds of container, or holding themselves."""
+    """Return nested lists: some are ragged, some use other containers, some contain themselves."""
     if depth == 3 or (depth and rng.randrange(3) == 0):
         return leaf()
     items = [nested(rng, leaf, depth + 1) for _ in range(rng.randrange(4))]
@@ -134,7 +135,7 @@ def buffer_like(rng: random.Random) -> Any:
 
 
 def value(rng: random.Random, act: Callable[[], None], row_shape: tuple[int, ...], dtype: np.dtype, rows: int) -> Any:
-    """Anything at all; every second time what fits a field, so that many calls come through."""
+    """Return any value; half of the time one that fits the field, so that many calls succeed."""
     if rng.randrange(2):
         shape = rng.choice([(rows, *row_shape), row_shape] if rows == 1 else [(rows, *row_shape)])
         if rng.randrange(2):

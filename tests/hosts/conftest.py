@@ -23,12 +23,12 @@ ROWS = 3000
 
 
 def layout_of(size: int, env_dict: Mapping = FIELDS, **options) -> Layout:
-    """That of a shard, from the options of its constructor."""
+    """Return the layout of a shard, from the options of its constructor."""
     return shared.layout_of("MPPrioritizedReplayBuffer", shared.SHARED_PRIORITIZED, size, env_dict, options)[0]
 
 
 def rows_with(ids: np.ndarray) -> Mapping[str, np.ndarray]:
-    """Rows that certify themselves: every word is computed from the id."""
+    """Return rows that certify themselves: every word is computed from the id."""
     return {"id": ids, "obs": np.stack([ids, ids + 1, ids + 2], axis=1), "rew": ids % 97}
 
 
@@ -52,12 +52,12 @@ def parent() -> Iterator[Parent]:
 
 @pytest.fixture
 def started_servers() -> None:
-    """For tests in which servers die, or that are about their start: each is a Python of its own, as in use."""
+    """Start each server as a separate Python, as in real use: for tests in which servers die, or of their start."""
 
 
 @pytest.fixture(autouse=True)
 def forked_servers(request, monkeypatch) -> None:
-    """Fork the servers of shards in all other tests."""
+    """Fork the servers of shards in all tests without `started_servers`."""
     if "started_servers" not in request.fixturenames:
         names = vars(subprocess) | {"Popen": request.getfixturevalue("parent").start}
         monkeypatch.setattr("cpprb_impl.hosts.shard.subprocess", SimpleNamespace(**names))
@@ -65,13 +65,13 @@ def forked_servers(request, monkeypatch) -> None:
 
 @pytest.fixture
 def keys(request) -> Keys:
-    """A password only, unless the test is marked otherwise."""
+    """Return keys with a password only, unless the test is marked otherwise."""
     return Keys.make(encrypt=getattr(request, "param", False))
 
 
 @pytest.fixture
 def exceptions_of_pyzmq(monkeypatch) -> list[str]:
-    """The names of the exceptions that pyzmq makes from now on."""
+    """Return the names of the exceptions that pyzmq creates from now on."""
     made: list[str] = []
 
     def init(error: zmq.ZMQError, *args: object, **options: object) -> None:
@@ -90,7 +90,7 @@ def make_shards(keys) -> Iterator[Callable[..., list[Shard]]]:
 
         def make(count: int, **options) -> list[Shard]:
             layout = layout_of(**{"size": ROWS, **options})
-            # Buffers of their own, since they are on one host.
+            # Each shard has a buffer name of its own, since all are on one host.
             made = [
                 Shard(secrets.token_hex(8), number, "127.0.0.1", f"node{number}", layout, keys)
                 for number in range(count)

@@ -19,11 +19,11 @@ from cpprb_impl.hosts import server
 
 
 class Forked:
-    """What `Popen` is for a server, as far as a shard uses it."""
+    """The part of `Popen` that a shard uses, for a forked server."""
 
     def __init__(self, pid: int, stdin: IO[str], stdout: IO[str]) -> None:
         self.pid, self.stdin, self.stdout = pid, stdin, stdout
-        self._ended = os.pidfd_open(pid)  # readable when the process has ended
+        self._ended = os.pidfd_open(pid)  # becomes readable when the process ends
 
     def wait(self, timeout: float | None = None) -> None:
         if not select.select([self._ended], [], [], timeout)[0]:
@@ -38,7 +38,7 @@ class Forked:
 
 
 class Parent:
-    """The process from which servers are forked, as seen by that of the tests."""
+    """The process from which servers are forked, as seen from the process of the tests."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -48,7 +48,7 @@ class Parent:
         theirs.close()
 
     def start(self, command: list[str], **pipes: object) -> Forked | subprocess.Popen:
-        """Start a server. Forked children of the tests' process do so with Python, as a shard does."""
+        """Start a server. Forked children of the tests' process start it as a new Python process, as a shard does."""
         if os.getpid() != self._owner:
             return subprocess.Popen(command, **pipes)
         (reads, stdin), (stdout, writes) = os.pipe(), os.pipe()

@@ -32,7 +32,7 @@ ROWS = 500
 
 
 def rows_of(ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Rows that certify themselves; images can be compressed, and the noise cannot."""
+    """Return rows that certify themselves; the images can be compressed, and the noise cannot."""
     noise = np.stack([np.random.default_rng(number).random(20, np.float32) for number in ids])
     return {"id": ids, "noise": noise, "image": np.repeat(ids % 251, 900).reshape(-1, 30, 30).astype(np.uint8)}
 
@@ -42,7 +42,7 @@ def are_identical(batch) -> bool:
     return all(batch[name].tobytes() == expected[name].tobytes() for name in FIELDS)
 
 
-# Parts.
+# Parts of messages.
 
 
 @pytest.mark.parametrize("dtype", ["u1", "?", "<f4", ">f4", "<i8", "<c16", "<f2"])
@@ -93,13 +93,13 @@ def test_parts_are_decompressed_only_if_compression_is_allowed():
         wire.arrays([part], 1000, [("x", "<f8", ())])
 
 
-# The choice.
+# The choice of whether to compress.
 
 
 def simulated(
     choice: CompressionChoice, seconds: Callable[[bool], float], until: float, now: float = 0.0
 ) -> tuple[float, float]:
-    """Send messages, of which 3 are on their way at any time; return now, and the share of time of compressed ones."""
+    """Send messages, always 3 at a time; return the time, and the share of it that compressed messages took."""
     sent: list[tuple[bool, float]] = []
     spent = {False: 0.0, True: 0.0}
     while now < until:
@@ -113,7 +113,7 @@ def simulated(
     return now, spent[True] / sum(spent.values())
 
 
-@pytest.mark.parametrize(("unit", "until"), [(2e-4, 20), (1e-2, 300)])  # seconds
+@pytest.mark.parametrize(("unit", "until"), [(2e-4, 20), (1e-2, 300)])  # both in seconds
 @pytest.mark.parametrize(("packed", "is_faster"), [(0.1, True), (0.5, True), (1.0, False), (1.5, False), (10.0, False)])
 def test_messages_are_compressed_if_that_is_faster(packed, is_faster, unit, until):
     noise = random.Random(0)
@@ -133,7 +133,7 @@ def test_the_choice_follows_a_link_that_becomes_slow_and_fast_again():
     assert share < 0.5
 
 
-def test_a_large_difference_is_clear_after_one_window_of_each_kind():
+def test_a_large_difference_is_decided_after_one_window_of_each_kind():
     choice = CompressionChoice()
     simulated(choice, lambda packed: 0.02 if packed else 0.25, until=1.7)
     assert choice.packed and not choice._windows
@@ -144,7 +144,7 @@ def test_a_large_difference_is_clear_after_one_window_of_each_kind():
 
 @pytest.mark.parametrize(("packed", "share"), [(0.0005, 1.0), (0.0015, 0.0)])
 def test_the_choice_is_made_again_when_a_learner_begins_to_wait(packed, share):
-    """At first it trains for 10 ms per batch, so that both kinds arrive in time."""
+    """At first the learner trains for 10 ms per batch, so that compressed and other batches both arrive in time."""
     choice = CompressionChoice()
     now, _ = simulated(choice, lambda _: 0.01, until=1.0)
     now, _ = simulated(choice, lambda is_packed: packed if is_packed else 0.001, now + 3.0, now)
@@ -170,7 +170,7 @@ def test_nothing_is_compressed_if_that_is_not_allowed():
 
 
 class Alternating(CompressionChoice):
-    """Compresses about every other message."""
+    """Compresses about half of the messages, at random."""
 
     random = np.random.default_rng(0)
 
@@ -185,25 +185,25 @@ class Alternating(CompressionChoice):
 
 @pytest.fixture
 def unpacked(monkeypatch) -> list[int]:
-    """The sizes of the parts that this process has decompressed."""
+    """Return the sizes of the parts that this process has decompressed."""
     sizes: list[int] = []
     unpack = wire.unpack
     monkeypatch.setattr(wire, "unpack", lambda part, array: sizes.append(array.nbytes) or unpack(part, array))
     return sizes
 
 
-def test_compressed_and_other_replies_give_the_same_rows(make_shards, learn, unpacked, monkeypatch):
+def test_compressed_and_other_replies_contain_the_same_rows(make_shards, learn, unpacked, monkeypatch):
     monkeypatch.setattr("cpprb_impl.hosts.learner.CompressionChoice", Alternating)
     shards = make_shards(2, env_dict=FIELDS)
     for number, shard in enumerate(shards):
         shard.buffer.add(**rows_of(np.arange(ROWS) + number * ROWS))
     learner = learn(shards)
     assert all(are_identical(learner.sample(100, 0.4)) for _ in range(50))
-    assert 20 < len(unpacked) < 80  # of 100 replies, one column each
+    assert 20 < len(unpacked) < 80  # of the parts of 100 replies, one column each
 
 
 class Noted(CompressionChoice):
-    """Keeps the times of all replies."""
+    """Records the times of all replies."""
 
     times: ClassVar[list[float]]
 
@@ -211,7 +211,7 @@ class Noted(CompressionChoice):
         self.times.append(now)
 
 
-PAUSE, PAUSES = 0.1, 10  # seconds between calls
+PAUSE, PAUSES = 0.1, 10  # length in seconds, and number, of the pauses between calls
 
 
 def test_the_time_between_calls_of_a_learner_does_not_count(make_shards, learn, monkeypatch):
@@ -273,7 +273,7 @@ def test_a_server_refuses_a_bad_part_of_an_explorer_and_continues(part, make_sha
 
 @pytest.fixture
 def mangling(make_shards, keys) -> Iterator[SimpleNamespace]:
-    """A drawing server that passes the last parts of `left` more replies through `mangle`."""
+    """Run a drawing server that applies `mangle` to the last part of each of the next `left` replies."""
     (shard,) = make_shards(1, env_dict=FIELDS)
     shard.buffer.add(**rows_of(np.arange(ROWS)))
     drawer = Drawer(MPPrioritizedReplayBuffer.attach(shard.address.segment))

@@ -62,7 +62,7 @@ def test_priorities_arrive_unchanged(make_shards, explore):
     explorer = explore([shard])
     priorities = np.random.default_rng(0).uniform(0, 5, 250)
     explorer.add(**rows_with(np.arange(250)), priorities=priorities)
-    explorer.add(**rows_with(np.arange(250, 300)))  # with the largest priority of the shard
+    explorer.add(**rows_with(np.arange(250, 300)))  # these get the largest priority of the shard
     explorer.flush()
     leaves = shard.buffer._get_leaves(np.arange(300))
     np.testing.assert_allclose(leaves[:250], (priorities + 1e-4) ** 0.6, rtol=1e-5)
@@ -118,9 +118,9 @@ def test_no_call_depends_on_an_exception_of_pyzmq(make_shards, explore, exceptio
 
 @pytest.mark.parametrize("when_lost", ["elsewhere", "wait"])
 @pytest.mark.usefixtures("started_servers")
-def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_killed(when_lost, make_shards, explore):
+def test_no_row_is_stored_twice_and_no_acknowledged_row_is_lost_if_servers_are_killed(when_lost, make_shards, explore):
     shards = make_shards(2, size=LARGE)
-    # Both servers may be starting again at the same time, which takes seconds where all processors are busy.
+    # Both servers may be restarting at the same time, which takes seconds if all processors are busy.
     explorer = explore(shards, when_lost=when_lost, deadline=60.0)
     sent = 0
     for _ in range(5):
@@ -138,7 +138,7 @@ def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_k
 @with_and_without_encryption
 @pytest.mark.usefixtures("started_servers")
 def test_rows_not_stored_by_a_lost_server_do_not_count_as_acknowledged(make_shards, explore):
-    """The explorer expects no reply meanwhile: ZeroMQ connects to the new server without notifying it."""
+    """The explorer receives no notice meanwhile: ZeroMQ connects to the new server without notifying it."""
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
 
@@ -150,11 +150,11 @@ def test_rows_not_stored_by_a_lost_server_do_not_count_as_acknowledged(make_shar
     lost, server = shard.get_servers()["storing"], shard.servers["storing"]
     os.kill(lost, signal.SIGSTOP)
     add(1)
-    time.sleep(0.1)  # it is sent
+    time.sleep(0.1)  # so that the rows are sent
     os.kill(lost, signal.SIGKILL)
     while not server.restarts:
         time.sleep(0.01)
-    time.sleep(1.0)  # it is connected
+    time.sleep(1.0)  # so that the new server is connected
     add(2)
     add(3)
     explorer.flush()
@@ -175,7 +175,7 @@ def test_an_explorer_resends_rows_that_its_shard_lacks(make_shards, explore, mon
 
     add(0)
     explorer.flush()
-    monkeypatch.setattr(wire, "send", lambda _, message: skipped.append(message))  # as a broken connection
+    monkeypatch.setattr(wire, "send", lambda _, message: skipped.append(message))  # as if the connection were broken
     add(1)
     monkeypatch.setattr(wire, "send", send)
     add(2)
@@ -219,7 +219,7 @@ def test_a_batch_is_stored_only_after_the_one_before_it():
 
 
 @pytest.mark.usefixtures("started_servers")
-def test_a_server_that_was_stopped_for_long_stores_nothing_twice(make_shards, explore):
+def test_a_server_that_was_stopped_for_a_long_time_stores_nothing_twice(make_shards, explore):
     """Its explorer gives up the connection and opens another. Both carry the same batches."""
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard], deadline=0.5, when_lost="wait")
@@ -227,7 +227,7 @@ def test_a_server_that_was_stopped_for_long_stores_nothing_twice(make_shards, ex
     explorer.flush()
     victim = shard.get_servers()["storing"]
     os.kill(victim, signal.SIGSTOP)
-    explorer.add(**rows_with(np.arange(1000, 1700)))  # fewer than the window: sent, and not acknowledged
+    explorer.add(**rows_with(np.arange(1000, 1700)))  # fewer than the window allows: sent but not acknowledged
     time.sleep(1.5)
     os.kill(victim, signal.SIGCONT)
     explorer.flush()
@@ -269,7 +269,7 @@ def columns(rows: int, **changed) -> dict[str, np.ndarray]:
     return {**rows_with(np.arange(rows)), **changed}
 
 
-@pytest.mark.parametrize("rows", [1000, 2000])  # less and more than are staged at once
+@pytest.mark.parametrize("rows", [1000, 2000])  # fewer and more rows than are staged at once
 @pytest.mark.parametrize(
     ("changed", "error", "what"),
     [
@@ -281,7 +281,7 @@ def columns(rows: int, **changed) -> dict[str, np.ndarray]:
         ({"priorities": lambda _: 1.0}, ValueError, "priorities"),
     ],
 )
-def test_steps_that_do_not_fit_are_named_and_none_is_stored(rows, changed, error, what, make_shards, explore):
+def test_a_column_that_does_not_fit_is_named_and_nothing_is_stored(rows, changed, error, what, make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
     with pytest.raises(error, match=what):
@@ -290,7 +290,7 @@ def test_steps_that_do_not_fit_are_named_and_none_is_stored(rows, changed, error
     assert ids_in(shard) == []
 
 
-def test_unknown_values_are_left_out_as_on_one_host(make_shards, explore):
+def test_unknown_names_are_ignored_as_on_one_host(make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
     explorer.add(**rows_with(np.arange(2000)), other=1.0)
@@ -298,7 +298,7 @@ def test_unknown_values_are_left_out_as_on_one_host(make_shards, explore):
     assert ids_in(shard) == list(range(2000))
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts of destructors
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts are lost in destructors
 def test_interrupted_calls_lose_no_row_and_store_none_twice(make_shards, explore):
     (shard,) = make_shards(1, size=100 * LARGE)
     explorer, random = explore([shard]), np.random.default_rng(0)

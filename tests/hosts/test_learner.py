@@ -20,7 +20,7 @@ from cpprb_impl.hosts.shard import Server
 from .conftest import ROWS, are_whole, rows_with, with_and_without_encryption
 
 PATIENCE = 60.0  # seconds
-SIZES = (300, 900, 1500)  # rows of the shards, whose priorities differ as well
+SIZES = (300, 900, 1500)  # rows in each shard; their priorities differ as well
 
 
 def fill(shards) -> np.ndarray:
@@ -50,7 +50,7 @@ def test_weights_are_those_of_one_buffer_with_all_rows(make_shards, learn):
 
 
 def excess(drawn: np.ndarray, leaves: np.ndarray) -> float:
-    """The probability of so large a deviation from draws in proportion to the leaves, or of a larger one."""
+    """Return the probability that draws in proportion to the leaves deviate at least as much."""
     expected = drawn.sum() * leaves / leaves.sum()
     return float(chi2.sf(((drawn - expected) ** 2 / expected).sum(), len(leaves) - 1))
 
@@ -73,14 +73,14 @@ def test_new_priorities_change_only_the_sampled_rows(make_shards, learn):
     index, row = batch["indexes"][:1].copy(), int(batch["id"][0, 0])
     late = batch["indexes"][-1:].copy()
     learner.update_priorities(index, np.array([1e20]))
-    learner.sample(16, 0.4)  # its sum is known from now on
+    learner.sample(16, 0.4)  # so that the new sum of priorities is known
     assert set(learner.sample(32, 0.4)["id"].ravel()) == {row}
 
     learner.update_priorities(index, np.array([1e-3]))
     shards[1].buffer.add(**rows_with(np.arange(10_000, 10_000 + ROWS)))  # overwrites the row of `late`
     before = shards[1].buffer._get_leaves(np.arange(ROWS))
     learner.update_priorities(late, np.array([1e12]))
-    learner.update_priorities(np.array([77 << ROW_BITS]), np.array([1e12]))  # a shard that does not exist
+    learner.update_priorities(np.array([77 << ROW_BITS]), np.array([1e12]))  # the number of a shard that does not exist
     learner.sample(16, 0.4)
     learner.sample(16, 0.4)
     np.testing.assert_array_equal(shards[1].buffer._get_leaves(np.arange(ROWS)), before)
@@ -123,7 +123,7 @@ def test_an_empty_batch_has_all_columns(make_shards, learn):
     assert batch.keys() >= {"id", "weights", "indexes"} and not any(map(len, batch.values()))
 
 
-def test_batch_sizes_may_change(make_shards, learn):
+def test_batch_sizes_may_change_between_calls(make_shards, learn):
     shards = make_shards(2)
     fill(shards)
     learner = learn(shards)
@@ -138,7 +138,7 @@ def test_a_learner_that_only_sends_priorities_finds_new_ports(make_shards, learn
     (shard,) = shards
     drawn, learner = learn(shards).sample(8, 0.4), learn(shards)
     learner.update_priorities(drawn["indexes"], np.ones(8))
-    server = Server(replace(shard.servers["drawing"]._settings, port=0))  # as a new supervisor starts it
+    server = Server(replace(shard.servers["drawing"]._settings, port=0))  # as a new supervisor would start it
     with closing(server):
         shard.servers["drawing"].close()
         shard.address = replace(shard.address, drawing_port=server.port)
@@ -250,7 +250,7 @@ def test_masks_are_refused_as_indexes(learn, mask):
         learn([]).update_priorities(mask, [1.0, 1.0])
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts of destructors
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts are lost in destructors
 def test_a_learner_continues_after_interrupted_calls(make_shards, learn):
     shards = make_shards(2)
     fill(shards)
@@ -267,7 +267,7 @@ def test_a_learner_continues_after_interrupted_calls(make_shards, learn):
                 signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 3e-3))
                 end = (
                     time.monotonic() + 1
-                )  # Python loses an interrupt in a destructor, or in a callback of its collector
+                )  # Python ignores an interrupt in a destructor or in a callback of its garbage collector
                 while time.monotonic() < end:
                     batch = learner.sample(64, 0.4)
                     learner.update_priorities(batch["indexes"], np.ones(64))
@@ -295,7 +295,7 @@ def test_no_call_depends_on_an_exception_of_pyzmq(make_shards, learn, exceptions
     assert learner.get_stored_size() == sum(SIZES[:2]) and exceptions_of_pyzmq == []
 
 
-def test_new_priorities_are_sent_right_after_an_interrupted_call(make_shards, learn):
+def test_new_priorities_are_sent_immediately_after_an_interrupted_call(make_shards, learn):
     shards = make_shards(1)
     fill(shards)
     learner = learn(shards)
@@ -342,11 +342,11 @@ def test_a_learner_without_shards_raises_an_error(make_shards, learn):
     for server in shards[0].servers.values():
         server.close()
     with pytest.raises(ShardsLost, match=r"no shard answered within 0\.5 s"):
-        for _ in range(10):  # some batches were requested ahead
+        for _ in range(10):  # more than one, since some batches were requested ahead
             learner.sample(4, 0.4)
 
 
-def test_only_a_shared_buffer_has_row_numbers():
+def test_only_a_shared_buffer_can_draw_and_update_by_row_number():
     buffer = PrioritizedReplayBuffer(10, {"obs": {}})
     buffer.add(obs=1.0)
     with pytest.raises(TypeError, match=r"_draw\(\) requires a shared buffer"):

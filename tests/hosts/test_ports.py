@@ -19,7 +19,7 @@ from cpprb_impl.hosts.wire import Reply, Request
 
 from .conftest import are_whole, layout_of, rows_with, with_and_without_encryption
 
-LARGE_COMMAND = 64 << 20  # bytes: the frame of a handshake
+LARGE_COMMAND = 64 << 20  # bytes that the frame of a handshake claims to have
 pytestmark = with_and_without_encryption
 
 
@@ -57,9 +57,9 @@ def link(shard, keys):
     context.term()
 
 
-def test_other_keys_receive_nothing(shard, link, keys, learn):
+def test_clients_with_other_keys_receive_nothing(shard, link, keys, learn):
     strangers = [Keys.make(encrypt=False), Keys.make(encrypt=True)]
-    if keys.server:  # who knows only the server's public key
+    if keys.server:  # a stranger that knows only the server's public key
         strangers.append(Keys(b"", (keys.server[0], b""), zmq.curve_keypair()))
     poller = zmq.Poller()
     for stranger in strangers:
@@ -80,7 +80,7 @@ def test_servers_listen_at_the_address_of_their_host_only(keys):
                 socket.create_connection(("127.0.0.1", port))
 
 
-def test_an_address_of_another_machine_is_refused_with_what_to_do(keys):
+def test_an_address_of_another_machine_is_refused_with_a_remedy(keys):
     with pytest.raises(OSError, match=r"an address of its own machine, .* got 192\.0\.2\.77: .* --node-ip-address"):
         Shard("of-another-machine", 0, "192.0.2.77", "node", layout_of(10), keys)
     assert not [*Path("/dev/shm").glob("*of-another-machine*")]
@@ -88,7 +88,7 @@ def test_an_address_of_another_machine_is_refused_with_what_to_do(keys):
 
 def test_garbage_closes_one_connection(shard, link, learn):
     learner = learn([shard])
-    greeting = b"\xff" + bytes(7) + b"\x01\x7f"  # of ZeroMQ
+    greeting = b"\xff" + bytes(7) + b"\x01\x7f"  # in ZeroMQ's protocol
     for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 70_000, greeting + b"\x03" * 90):
         with socket.create_connection(("127.0.0.1", shard.address.drawing_port)) as stream:
             stream.sendall(junk)

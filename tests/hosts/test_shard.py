@@ -17,7 +17,7 @@ from cpprb_impl.hosts.shard import Shard
 
 from .conftest import FIELDS, ROWS, are_whole, layout_of, rows_with
 
-KILLED = f"killed-{os.getpid()}"  # another one in each worker of pytest-xdist
+KILLED = f"killed-{os.getpid()}"  # different in each worker of pytest-xdist
 LAYOUT = layout_of(ROWS)
 
 
@@ -30,7 +30,7 @@ def supervise(keys, pipe, name) -> None:
 
 @pytest.fixture
 def killed(keys, started_servers):
-    """The address and the servers of a shard whose supervisor was killed."""
+    """Return the address and the servers of a shard whose supervisor was killed."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     process = context.Process(target=supervise, args=(keys, there, KILLED))
@@ -52,7 +52,7 @@ def test_the_next_supervisor_takes_over_the_rows(killed, keys, learn):
         assert shard.get_address().number == 3 and shard.get_address().segment != address.segment
         assert ids(shard.buffer) == list(range(100)) and not kept.exists(address.segment)
         drawn = learn([shard]).sample(1000, 0.4)
-        assert are_whole(drawn) and drawn["id"].mean() > 55  # larger priorities
+        assert are_whole(drawn) and drawn["id"].mean() > 55  # these rows have the larger priorities
         name = shard.get_address().segment
     assert not kept.exists(name)
 
@@ -63,7 +63,7 @@ def test_rows_outlive_the_servers(killed, keys):
         os.kill(server, signal.SIGKILL)
     while any(os.path.exists(f"/proc/{server}") for server in servers.values()):
         time.sleep(0.01)
-    MPPrioritizedReplayBuffer(1, FIELDS).close()  # making it removes all segments that no process has locked
+    MPPrioritizedReplayBuffer(1, FIELDS).close()  # its constructor removes all segments that no process has locked
     with closing(Shard(KILLED, 4, "127.0.0.1", "node", LAYOUT, keys)) as shard:
         assert ids(shard.buffer) == list(range(100))
 
@@ -132,7 +132,7 @@ def test_a_file_that_was_truncated_changes_nothing(make_shards):
     assert ids(target.buffer) == list(range(100))
 
 
-def test_the_file_is_that_of_a_buffer_on_one_host(make_shards, tmp_path):
+def test_the_saved_file_is_that_of_a_buffer_on_one_host(make_shards, tmp_path):
     (shard,) = make_shards(1)
     shard.buffer.add(**rows_with(np.arange(100)))
     (tmp_path / "shard-0.npz").write_bytes(b"".join(shard.save()))

@@ -19,7 +19,7 @@ from .conftest import are_whole, rows_with, with_and_without_encryption
 
 PATIENCE = 10.0
 EXTRA = 200  # strangers beyond the limit
-OTHERS = 64  # descriptors that a server has open besides its connections, at most
+OTHERS = 64  # at most this many descriptors of a server are not connections
 pytestmark = with_and_without_encryption
 
 
@@ -27,7 +27,7 @@ def silent(port: int, count: int, stack: ExitStack) -> list[socket.socket]:
     strangers = []
     for _ in range(count):
         stranger = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
-        # ZeroMQ greets each connection that it accepts. With too many unaccepted ones, connecting would take seconds.
+        # ZeroMQ greets each connection that it accepts. With too many waiting to be accepted, connecting takes seconds.
         with suppress(ConnectionError):
             stranger.recv(1, socket.MSG_PEEK)
         strangers.append(stranger)
@@ -35,7 +35,7 @@ def silent(port: int, count: int, stack: ExitStack) -> list[socket.socket]:
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Whether the server has closed it. What it sent before that is read."""
+    """Return whether the server has closed the connection, after reading what it sent before."""
     connection.setblocking(False)
     try:
         while data := connection.recv(1 << 16):
@@ -58,7 +58,7 @@ def wait_until(condition) -> bool:
 
 @pytest.mark.parametrize("role", ["drawing", "storing"])
 def test_silent_strangers_are_limited_and_owners_keep_working(role, make_shards, learn, monkeypatch):
-    # A server that shuts hundreds of connections on a busy machine may answer no heartbeat for half a second.
+    # On a busy machine, a server that is closing hundreds of connections may miss heartbeats for half a second.
     monkeypatch.setattr("cpprb_impl.hosts.link.SILENCE_MS", int(1000 * PATIENCE))
     (shard,) = make_shards(1)
     shard.buffer.add(**rows_with(np.arange(100)))
@@ -78,7 +78,7 @@ def test_silent_strangers_are_limited_and_owners_keep_working(role, make_shards,
 
 @pytest.fixture
 def small(keys) -> Iterator[tuple[zmq.Socket, int]]:
-    """A server's socket that lets three strangers wait, and its port."""
+    """Return a server's socket, and its record of strangers, of which three may wait."""
     with zmq.Context() as context, ExitStack() as stack:
         guard = keys.guard(context)
         stack.callback(guard.stop)
@@ -110,9 +110,9 @@ def test_only_the_oldest_strangers_are_closed(small, keys):
         made += silent(port, 2, stack)
         assert wait_until(lambda: is_closed(made[1]))
         assert [is_closed(each) for each in made] == [True, True, False, False, False]
-        made[2].close()  # by itself
+        made[2].close()  # closed by the stranger itself
         assert wait_until(lambda: len(strangers.waiting) == 2)
-        for owner in owners:  # none has lost its connection
+        for owner in owners:  # all of which are still connected
             owner.send(b"second")
             sender, part = router.recv_multipart()
             assert part == b"second"
@@ -129,7 +129,7 @@ def test_keys_of_another_buffer_count_as_strangers(small):
             other.linger, other.reconnect_ivl = 0, -1
             Keys.make(encrypt=True).of_client(other)
             other.connect(f"tcp://127.0.0.1:{port}")
-            with suppress(zmq.Again):  # it was refused before it could send, and would wait for ever
+            with suppress(zmq.Again):  # it is refused before it can send, and would wait forever
                 other.send(b"mine", zmq.NOBLOCK)
         assert not router.poll(500)
         assert len(strangers.waiting) <= 3

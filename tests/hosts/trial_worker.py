@@ -27,7 +27,7 @@ from .conftest import are_whole, layout_of, rows_with
 
 LAYOUT = layout_of(1_000_000)  # more rows than a trial adds, so that none is overwritten
 ADDED, FLUSH_EVERY, DRAWN = 100, 5, 64
-EXPLORER_BITS = 22  # of an id; the bits above are the explorer's number. float32 is exact up to 24 bits
+EXPLORER_BITS = 22  # bits of an id for the row; those above are the explorer's number. float32 is exact up to 24 bits
 
 
 def address_of(known: dict[str, Any]) -> Address:
@@ -36,7 +36,7 @@ def address_of(known: dict[str, Any]) -> Address:
 
 
 class Directory:
-    """A file with the addresses of the shards, which all hosts see."""
+    """A file with the addresses of the shards, which all hosts can read."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.read = path, -1
@@ -49,7 +49,7 @@ class Directory:
 
 
 class Supervisor:
-    """A data host's."""
+    """The supervisor of a data host."""
 
     def __init__(self, keys: Keys, here: str, directory: Directory) -> None:
         self.keys, self.here = keys, here
@@ -59,7 +59,7 @@ class Supervisor:
         return vars(self.shard.get_address())
 
     def signal_server(self, storing: bool, number: int) -> None:
-        with suppress(ProcessLookupError):  # it was killed before, and is being started again
+        with suppress(ProcessLookupError):  # it was killed, and is being restarted
             os.kill(self.shard.get_servers()[STORING if storing else DRAWING], signal.Signals(number))
 
     def die(self) -> None:
@@ -77,7 +77,7 @@ class Supervisor:
 
 
 class Explorer:
-    """One that adds rows with consecutive ids."""
+    """An explorer that adds rows with consecutive ids."""
 
     def __init__(self, keys: Keys, here: str, directory: Directory) -> None:
         self.keys, self.here, self.directory = keys, here, directory
@@ -92,7 +92,7 @@ class Explorer:
             self.explorer = RemoteExplorer(self.directory, self.keys, LAYOUT, when_lost="elsewhere", deadline=1.0)
 
     def explore(self, seconds: float, pause: float) -> list[dict[str, Any]]:
-        """Add rows, pausing after each call; return for each flush its ids, and what is known of where they are."""
+        """Add rows, pausing after each call. Return for each flush its ids, and which shards may have them."""
         until, flushes = time.monotonic() + seconds, []
         while time.monotonic() < until:
             first, before, shards = self.next, self.explorer.unconfirmed, {self._shard()}
@@ -121,7 +121,7 @@ class Explorer:
 
 
 class Student:
-    """A learner."""
+    """A learner that checks what it samples."""
 
     def __init__(self, keys: Keys, here: str, directory: Directory) -> None:
         self.keys, self.directory = keys, directory
@@ -137,7 +137,7 @@ class Student:
                 torn += not are_whole(batch)
                 self.learner.update_priorities(batch["indexes"], np.ones(DRAWN))
                 batches += 1
-            except (ShardsLost, ValueError):  # none answers, or all that answer are empty
+            except (ShardsLost, ValueError):  # no shard answers, or all that answer are empty
                 lost += 1
             worst = max(worst, time.monotonic() - begin)
         return {"batches": batches, "torn": torn, "worst": worst, "without": lost}

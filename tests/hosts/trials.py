@@ -1,11 +1,11 @@
-"""Crash trials over hosts: processes are killed and stopped, cables are pulled, hosts lose power, links become slow.
+"""Crash trials over hosts: processes are killed or stopped, cables are pulled, hosts lose power, and links become slow.
 
     python -m tests.hosts.trials [--trials 300] [--seed N]
 
 In each trial two data hosts hold a buffer. One explorer is on the first of them, another on a host without data, and a
-learner on a fourth host. Up to three things happen to them at random. Then every stored row must be whole, and stored
-once; each row that an explorer was told is stored must be there, unless its shard was lost with its host, or its
-supervisor was killed and no other one started; and nothing may hang. Needs root and Linux.
+learner on a fourth host. Up to three random faults are injected. Then every stored row must be whole, and stored
+once. Each acknowledged row must be stored, unless its shard was lost with its host, or because its supervisor was
+killed and none was started in its place. Nothing may hang. Needs root and Linux.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from suites.lan import CHECKOUT, Lan
 from suites.lan.worker import HostProcess, WorkerLost
 
 SECONDS, DEADLINE = 3.0, 1.0
-LEARNER, REMOTE, DATA = 1, 2, (3, 4)  # hosts
-HANG_SECONDS = 30.0  # far longer than anything may take
+LEARNER, REMOTE, DATA = 1, 2, (3, 4)  # numbers of hosts
+HANG_SECONDS = 30.0  # far longer than any step may take
 
 
 @dataclass
 class Trial:
-    """One trial, on hosts of its own."""
+    """One trial, on separate hosts."""
 
     seed: int
     lan: Lan
     stack: ExitStack
     directory: Path
     happened: list[str] = field(default_factory=list)
-    lost: set[int] = field(default_factory=set)  # shards that were lost, with their rows
+    lost: set[int] = field(default_factory=set)  # shards that were lost with their rows
     off: set[int] = field(default_factory=set)  # hosts without power
-    killed: set[str] = field(default_factory=set)  # names of processes that were meant to end
+    killed: set[str] = field(default_factory=set)  # names of processes that were killed on purpose
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.keys = pickle.dumps(Keys.make(encrypt=self.random.random() < 0.5)).hex()
         self.numbers = {host: number for number, host in enumerate(DATA)}
-        self.known: dict[int, dict[str, Any]] = {}  # addresses by host
+        self.known: dict[int, dict[str, Any]] = {}  # addresses of shards, by host
         self.supervisors: dict[int, HostProcess] = {}
         for host in DATA:
             self._supervise(host)
@@ -70,7 +70,7 @@ class Trial:
         return worker
 
     def _supervise(self, host: int) -> None:
-        """Start a supervisor, which takes over the rows of one before it, and let everybody know."""
+        """Start a supervisor, which takes over the rows of an earlier one, and publish its address."""
         worker = self.supervisors[host] = self._start("Supervisor", host)
         self.known[host] = worker.do("start", number=self.numbers[host])
         written = self.directory.with_suffix(".new")
@@ -78,9 +78,9 @@ class Trial:
         written.replace(self.directory)
 
     def run(self) -> tuple[list[str], dict[str, Any]]:
-        """Return what is wrong, and what the learner saw."""
+        """Return the faults that were found, and what the learner reported."""
         for explorer in self.explorers.values():
-            # A slow one notices only with its next batch that a connection was lost.
+            # A slow explorer notices a lost connection only with its next batch.
             explorer.tell("explore", seconds=SECONDS, pause=self.random.choice((0.0, 0.05, 0.3)))
         self.learner.tell("learn", seconds=SECONDS)
         for event in self.random.choices(EVENTS, k=self.random.randint(1, 3)):
@@ -127,7 +127,7 @@ class Trial:
             return []
         return [f"explorer {number}: {missing} acknowledged rows are missing, and only {unconfirmed} are unconfirmed"]
 
-    # What happens.
+    # Faults.
 
     def _data(self) -> int:
         return self.random.choice(DATA)
