@@ -1,4 +1,4 @@
-"""The example for a Ray cluster, on this machine and on hosts made of it."""
+"""The example for a Ray cluster, on this machine and on simulated hosts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_example_makes_a_cluster_of_one_host():
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert DONE in done.stdout and "mean return " in done.stdout
-    assert "failed" not in done.stdout + done.stderr  # Ray says so of calls that run when their actor is killed
+    assert "failed" not in done.stdout + done.stderr  # as Ray reports calls whose actor was killed
 
 
 def test_the_page_states_the_bytes_per_row(monkeypatch):
@@ -42,7 +42,7 @@ def test_the_page_states_the_bytes_per_row(monkeypatch):
 
 
 def explorers(lan: Lan, hosts: range | list[int]) -> Counter[int]:
-    """Count the explorers that play on each host, by the names that Ray gives to its processes."""
+    """Count the explorers that run on each host, by the titles that Ray sets for their processes."""
     counts = Counter()
     for host in hosts:
         found = lan.start(host, ["pgrep", "--count", "--full", "^ray::Explorer.run"], stdout=subprocess.PIPE, text=True)
@@ -63,7 +63,7 @@ def wait_for_explorers(lan: Lan, hosts: range | list[int], program: subprocess.P
 def test_the_example_continues_when_a_host_loses_power():
     with Lan(3) as lan:
         ray_cluster.start(lan)
-        # Only the first host has the files: each host has a folder of its own for temporary files.
+        # Only the first host gets the files, since each host has its own folder for temporary files.
         copy = Path(tempfile.gettempdir(), "examples")
         assert lan.start(1, ["cp", "-r", EXAMPLES, copy]).wait() == 0
         command = [sys.executable, copy / "apex_cluster.py", "--address", "auto", "--seconds", "60"]
@@ -73,7 +73,7 @@ def test_the_example_continues_when_a_host_loses_power():
         counts = wait_for_explorers(lan, range(1, 4), program)
         victim = max((2, 3), key=lambda host: counts[host])
         assert counts[victim], f"{dict(counts)} explorers play on the hosts"
-        time.sleep(5)  # let it learn for a while
+        time.sleep(5)  # let the training run for a while
         lan.power_off(victim)
         wait_for_explorers(lan, [host for host in (1, 2, 3) if host != victim], program)
         said, _ = program.communicate(timeout=PATIENCE)

@@ -63,7 +63,7 @@ def test_the_next_sample_is_the_same_after_an_explorer_was_killed_within_add(loc
         buffer.add_batch(columns(random), random.random(ROWS))
     for _ in range(50):
         kill_one_that_adds(buffer, random)
-        if len(buffer) < CAPACITY:  # it lost rows
+        if len(buffer) < CAPACITY:  # some rows were lost
             break
     else:
         pytest.fail("no explorer was killed within add")
@@ -84,7 +84,7 @@ def saved(make, tmp_path):
     return tmp_path / "checkpoint-7"
 
 
-def test_only_the_newest_checkpoint_remains_and_backups_do(saved, make):
+def test_saving_removes_older_checkpoints_but_no_backups(saved, make):
     folder = saved.parent
     shutil.copytree(saved, folder / "checkpoint-7-backup")
     buffer = make()

@@ -1,4 +1,4 @@
-"""A training over several hosts, made of this machine: it survives the loss of one, and resumes on fewer."""
+"""A training on several simulated hosts survives the loss of one, and resumes on fewer hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from suites.apex_dqn.settings import TrainingSettings
 from suites.lan import STATES, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
-ENDLESS = ("--target=1e9", "--episodes=2")  # no score ends it
+ENDLESS = ("--target=1e9", "--episodes=2")  # never solved
 needs_hosts = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 
 
@@ -30,7 +30,7 @@ class Program:
         )
 
     def read_until(self, pattern: str) -> re.Match:
-        """Return the first line that matches. Fails if the program ends before."""
+        """Return the first line that matches. Fails if the program ends first."""
         assert self.process.stdout
         said = ""
         for line in self.process.stdout:
@@ -52,7 +52,7 @@ def test_a_training_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
         *ENDLESS, "--hosts=3", "--seconds=300", "--folder", folder, "--lose-host=30", "--checkpoint-seconds=5"
     )
     run.read_until("host 3 loses power")
-    run.read_until(r"[1-9]\d*/s .* \d restarts")  # rates after it
+    run.read_until(r"[1-9]\d*/s .* \d restarts")  # rates are printed after the restart
     os.kill(run.process.pid, signal.SIGINT)
     status, said = run.ends()
     assert status == 130 and "to continue: make apex RESUME=" in said
@@ -103,7 +103,7 @@ def test_bad_options_are_named(arguments, problem):
         (["--resume={used}"], "contains no checkpoint"),
     ],
 )
-def test_a_training_that_cannot_begin_is_refused_before_hosts_are_made(arguments, problem, tmp_path):
+def test_a_training_that_cannot_begin_is_refused_before_hosts_are_created(arguments, problem, tmp_path):
     (tmp_path / options.SETTINGS).write_text(json.dumps(asdict(TrainingSettings(peer=options.ON_HOSTS[0]))))
     status, said = Program("--hosts=3", *(each.format(used=tmp_path) for each in arguments)).ends()
     assert status == 2 and problem in said and "starting Ray" not in said, said

@@ -1,4 +1,4 @@
-"""The learner's arithmetic, against NumPy."""
+"""The learner's arithmetic agrees with NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS, ACTIONS = 32, 3
 def a_batch(random):
     return {
         "obs": random.normal(size=(ROWS, 4)).astype(np.float32),
-        "act": random.integers(0, ACTIONS, (ROWS, 1)).astype(np.int32),  # as cpprb returns it
+        "act": random.integers(0, ACTIONS, (ROWS, 1)).astype(np.int32),  # in the shape that cpprb returns
         "rew": random.normal(size=(ROWS, 1)).astype(np.float32),
         "next_obs": random.normal(size=(ROWS, 4)).astype(np.float32),
         "discount": random.choice([0.0, 0.97], (ROWS, 1)).astype(np.float32),
@@ -30,7 +30,7 @@ def learner():
     torch.manual_seed(1)
     made = DoubleDQN(Network((4,), ACTIONS, 16), TrainingSettings(target_every=3))
     torch.manual_seed(2)
-    made.target = Network((4,), ACTIONS, 16)  # another one, so that a mistaken network would show
+    made.target = Network((4,), ACTIONS, 16)  # different weights, so that use of the wrong network would show
     return made
 
 

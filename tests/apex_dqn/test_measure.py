@@ -1,4 +1,4 @@
-"""A launch of the solve_time suite: one training, and its figures."""
+"""A launch of the solve_time suite runs one training and reports its figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_training_that_solves_its_task_yields_every_figure():
 
 
 def test_a_training_that_does_not_solve_its_task_reports_its_time():
-    found = figures_of(SolveTarget("CartPole-v1", 1_000.0, seconds=15, every=15))  # no episode is that long
+    found = figures_of(SolveTarget("CartPole-v1", 1_000.0, seconds=15, every=15))  # no episode reaches this score
     assert found["solved", None].value == 0 and found["seconds", None].value >= 15
     assert found["score", 15].value > 0
 

@@ -12,13 +12,13 @@ from suites.apex_dqn.display import line, short
 from suites.apex_dqn.progress import ENDED, Counters, Evaluation
 
 
-def test_an_answer_to_an_earlier_pause_is_ignored(monkeypatch):
+def test_a_late_reply_to_an_earlier_pause_is_ignored(monkeypatch):
     progress = Counters(1)
     assert not progress.all_paused(0.0)
-    monkeypatch.setattr("time.sleep", lambda _: progress.go_on())  # while the explorer waits
+    monkeypatch.setattr("time.sleep", lambda _: progress.go_on())  # the pause ends while the explorer waits
     assert progress.may_add(0)
     monkeypatch.undo()
-    assert not progress.all_paused(0.0)  # it is about to add
+    assert not progress.all_paused(0.0)  # the explorer is about to add rows
     monkeypatch.setattr("time.sleep", lambda _: setattr(progress.stop, "value", True))
     assert not progress.may_add(0)
     assert progress.paused[0] == progress.pause.value

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ENDLESS = ("--target=1e9", "--episodes=2")  # no score ends it
+ENDLESS = ("--target=1e9", "--episodes=2")  # never solved
 PATIENCE = 60
 
 
@@ -24,18 +24,18 @@ class Training:
         command = [sys.executable, "-m", "suites.apex_dqn.train", *map(str, arguments)]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # CI may ignore it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # in CI, it may be ignored
         )  # fmt: skip
 
     @property
     def children(self) -> list[psutil.Process]:
-        """The learner, the evaluator and the explorers, in this order."""
+        """Return the learner, the evaluator and the explorers, in this order."""
         if self.process.poll() is not None:
             return []
         found = []
         for each in psutil.Process(self.process.pid).children():
-            with suppress(psutil.NoSuchProcess):  # it has just been killed
-                # The watchdog of the buffer's segments is another program.
+            with suppress(psutil.NoSuchProcess):  # the process was killed a moment ago
+                # The watchdog of the buffer's segments runs a different program.
                 if "suites.apex_dqn.train" in each.cmdline():
                     found.append(each)
         return sorted(found, key=lambda each: each.pid)
@@ -62,11 +62,11 @@ class Training:
 
     @property
     def segments(self) -> list[str]:
-        """What is left of its buffers: their names begin with the process that made them."""
+        """Return the remaining segments of its buffers, which are named after the process that made them."""
         return [name for name in os.listdir("/dev/shm") if name.startswith(f"cpprb_impl-{self.process.pid}-")]
 
     def group(self) -> list[int]:
-        """The processes of its session that are left."""
+        """Return the remaining processes of its session."""
         return [each.pid for each in psutil.process_iter() if _session(each.pid) == self.process.pid]
 
 
@@ -101,14 +101,14 @@ def test_an_explorer_killed_ten_times_is_restarted(tmp_path):
         known = {each.pid for each in run.children}
         run.children[-1].kill()
         run.wait_for(lambda known=known: {each.pid for each in run.children} - known, "no new explorer")
-        time.sleep(1.5)  # it adds rows
-    time.sleep(6)  # until the next line of the log
+        time.sleep(1.5)  # the explorer adds rows
+    time.sleep(6)  # the log gets its next line
     run.process.send_signal(signal.SIGINT)
     status, said = run.ends()
     assert status == 130 and "RESUME=" in said and "10 restarts" in said
 
 
-def test_the_last_message_says_what_was_missing_and_how_to_resume(tmp_path):
+def test_the_last_message_states_the_missed_target_and_how_to_resume(tmp_path):
     folder = tmp_path / "run"
     run = Training("--target=1e9", "--seconds=20", "--checkpoint-seconds=5", "--folder", folder, "--explorers=1")
     run.wait_for(lambda: len(run.children) == 3, "no process was started")
@@ -139,7 +139,7 @@ def test_a_training_ends_cleanly_while_it_waits_for_rows(peer, tmp_path):
     run = Training(*arguments)
     lines = iter(run.process.stdout.readline, "")
     rows = (line.partition(" transitions ")[0].split()[-1] for line in lines if " transitions " in line)
-    assert any(each[-1] == "k" and float(each[:-1]) > 20 for each in rows)  # three times as many as fit into the queue
+    assert any(each[-1] == "k" and float(each[:-1]) > 20 for each in rows)  # three times the queue's capacity
     run.process.terminate()
     status, said = run.ends()
     assert status == 130 and not checkpoints(tmp_path / "run")
@@ -263,7 +263,7 @@ def test_a_training_survives_a_stopped_explorer(tmp_path):
     folder = tmp_path / "run"
     run = Training(*ENDLESS, "--folder", folder, "--explorers=2", "--checkpoint-seconds=1e9", "--evaluate-every=0")
     lines = iter(run.process.stdout.readline, "")
-    assert any("score" in line and "score none" not in line for line in lines)  # the learner takes steps
+    assert any("score" in line and "score none" not in line for line in lines)  # the learner has begun to train
     run.children[-1].suspend()
     run.process.send_signal(signal.SIGINT)
     status, said = run.ends()
@@ -271,7 +271,7 @@ def test_a_training_survives_a_stopped_explorer(tmp_path):
     assert len(checkpoints(folder)) == 1
 
 
-def test_stopped_processes_end_with_a_killed_supervisor(tmp_path):
+def test_stopped_processes_end_after_their_supervisor_is_killed(tmp_path):
     run = Training(*ENDLESS, "--folder", tmp_path / "run", "--explorers=2")
     run.wait_for(lambda: len(run.children) == 4, "no process was started")
     for each in run.children:

@@ -1,6 +1,6 @@
-"""The files in deploy/ are accepted by Ray and KubeRay, and everything they and their page name exists.
+"""Ray and KubeRay accept the files in deploy/, and everything that these files and their page name exists.
 
-Machines are not started. `raycluster-1.7.0.json.gz` is KubeRay's schema; its `$comment` names its source.
+No machine is started. `raycluster-1.7.0.json.gz` is KubeRay's schema; its `$comment` names its source.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jsonschema import Draft202012Validator, ValidationError
 ray = pytest.importorskip("ray")
 yaml = pytest.importorskip("yaml")
 
-from ray.autoscaler._private.util import prepare_config, validate_config  # noqa: E402 (only if there is Ray)
+from ray.autoscaler._private.util import prepare_config, validate_config  # noqa: E402 (only if Ray is installed)
 from ray.scripts.scripts import cli  # noqa: E402 (the same)
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def closed(schema: Any) -> Any:
-    """The schema, which also refuses unknown keys wherever it knows any: Kubernetes drops them without a word."""
+    """Return the schema, changed to refuse unknown keys where it lists keys: Kubernetes silently drops them."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -63,7 +63,7 @@ def check(name: str, config: dict[str, Any]) -> None:
     if name == KUBERAY:
         assert config["apiVersion"] == "ray.io/v1" and config["kind"] == "RayCluster"
     else:
-        validate_config(prepare_config(copy.deepcopy(config)))  # with Ray's defaults
+        validate_config(prepare_config(copy.deepcopy(config)))  # fills in Ray's defaults
     validator(name).validate(config)
 
 
@@ -132,7 +132,7 @@ def test_shared_memory_in_kubernetes_is_large_enough_and_within_the_memory_limit
 
 
 def unknown(line: str) -> list[str]:
-    """What a command line names that Ray's command line does not have."""
+    """Return commands and options in a line that Ray's command line does not have."""
     words = shlex.split(line)
     command = cli.commands.get(words[1])
     if command is None:
@@ -142,7 +142,7 @@ def unknown(line: str) -> list[str]:
 
 
 def ray_commands() -> Iterator[str]:
-    """Calls of `ray`, on the page and in the files."""
+    """Yield the calls of `ray` on the page and in the files."""
     for line in COMMANDS:
         if found := re.match(r"(?:\w+=\w+ )?(ray .*)", line):
             yield found[1]
@@ -166,7 +166,7 @@ def test_an_unknown_command_or_option_is_detected():
 
 
 def pins(text: str) -> set[tuple[str, str]]:
-    """Names and versions that a text pins."""
+    """Return the names and versions that a text pins."""
     images = [("ray", version) for version in re.findall(r"rayproject/ray:([\d.]+)-", text)]
     versions = [("ray", version) for version in re.findall(r'rayVersion: "([\d.]+)"', text)]
     return {*re.findall(r"([\w-]+)(?:\[[\w,]+\])?==([\d.]+)", text), *images, *versions}
@@ -180,7 +180,7 @@ def test_versions_match_the_pins_of_the_project():
         assert found <= pins(project), file.name
 
 
-def test_a_different_version_of_ray_is_detected():
+def test_a_wrong_version_of_ray_is_detected():
     project = pins((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     for text in ('"ray[default]==2.1.0"', "FROM rayproject/ray:2.1.0-py311", 'rayVersion: "2.1.0"'):
         assert pins(text) == {("ray", "2.1.0")} and not pins(text) <= project
@@ -203,7 +203,7 @@ def test_the_page_shows_each_file_and_options_of_the_example():
 
 
 def packing() -> str:
-    """The command of the page that gathers what the hosts need."""
+    """Return the command on the page that packs the files for the hosts."""
     (line,) = (line for line in COMMANDS if line.startswith("git archive") and "tar " in line)
     return line
 

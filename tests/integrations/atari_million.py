@@ -1,8 +1,8 @@
 """`make atari-million`: 10^6 steps of Pong in the replay buffer of Stable-Baselines3's DQN, with frames stored once.
 
 DQN plays with random actions; nothing is learned. Episodes are cut by a time limit.
-The buffer must need at most the given bytes per step, hold each step, and know which ones ended by the time limit. The
-time of a sample is printed only: it depends on the machine.
+The buffer must need at most the given bytes per step, store each step, and record which steps ended by the time limit.
+The time of a sample is only printed, since it depends on the machine.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
 from cpprb_impl import sb3
 
 ENVS, SAMPLES = 4, 2_000
-LIMIT = 3_000  # frames of an episode, of which a step is four
-MOST_BYTES = {None: 7_500, "lz4": 1_200}  # per step
+LIMIT = 3_000  # frames per episode; a step consists of four
+MOST_BYTES = {None: 7_500, "lz4": 1_200}  # per step of the environment
 
 
 def fill(steps: int, compress: str | None) -> tuple[Any, int, int]:
-    """Return the buffer, the number of steps that ended by the time limit, and by how many bytes the process grew."""
+    """Return the buffer, the number of steps that ended by the time limit, and the growth of the process in bytes."""
     gymnasium.register_envs(ale_py)
     limit = {"max_num_frames_per_episode": LIMIT}
     env = make_atari_env("PongNoFrameskip-v4", n_envs=ENVS, seed=0, env_kwargs=limit, vec_env_cls=SubprocVecEnv)

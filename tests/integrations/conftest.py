@@ -12,7 +12,7 @@ def _is_installed(library: str) -> bool:
     return importlib.util.find_spec(library) is not None
 
 
-# Each venv runs the tests of its own libraries.
+# The tests of each library run in the venv of that library.
 collect_ignore = [
     path.name
     for path in HERE.glob("test_*.py")
@@ -20,13 +20,13 @@ collect_ignore = [
 ]
 
 if _is_installed("torch"):
-    # More threads would slow such small networks down, beside other tests all the more. PyTorch reads this when it is
+    # More threads would slow such small networks down, and more so while other tests run. PyTorch reads this when it is
     # imported, also in the programs that tests start.
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)
 def logs(tmp_path, monkeypatch):
-    """Return the folder that Stable-Baselines3 makes for the logs of a training, rather than a new one for each."""
+    """Return the folder into which Stable-Baselines3 writes the logs of all trainings of a test."""
     monkeypatch.setenv("SB3_LOGDIR", str(tmp_path / "logs"))
     return tmp_path / "logs"

@@ -1,4 +1,4 @@
-"""The programs that pages of the documentation print."""
+"""The programs that are printed on pages of the documentation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def programs(*pages: str) -> list[Any]:
-    """Return each program of these pages as a parameter of a test, whose id is its page and number."""
+    """Return each program of these pages as a parameter of a test, with its page and number as id."""
     return [
         pytest.param(program, id=f"{page}-{number}")
         for page in pages

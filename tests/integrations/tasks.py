@@ -37,7 +37,7 @@ class Goals(gym.Env[Any, Any]):
 
 
 class Pictures(gym.Env[Any, Any]):
-    """Stacks of four small pictures of stripes, newest last, in episodes that end or reach a time limit."""
+    """Stacks of four small striped images, newest last, in episodes that terminate or reach a time limit."""
 
     observation_space = spaces.Box(0, 255, (4, 36, 36), np.uint8)
     action_space = spaces.Discrete(2)
@@ -57,7 +57,7 @@ class Pictures(gym.Env[Any, Any]):
 
 
 class Rooms(gym.Env[Any, Any]):
-    """A corridor of five rooms: observations and actions are numbers."""
+    """A corridor of five rooms: observations and actions are integers."""
 
     observation_space = spaces.Discrete(5)
     action_space = spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""`add` stores whatever the original's `add` stores, which assigns with NumPy's broadcasting."""
+"""`add` stores whatever the original `add` stores, which assigns with NumPy's broadcasting."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_shapes_that_the_original_stores_are_stored(kind, n_envs, what, value):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(4,), (4, 1), (1, 4), (2, 2)], ids=str)
-def test_numbers_as_observations_may_have_any_shape(kind, shape):
+def test_observations_that_are_numbers_may_have_any_shape(kind, shape):
     numbers = np.arange(4).reshape(shape)
     assert_stored_alike(kind, 4, spaces.Discrete(5), obs=numbers, next_obs=numbers)
 
@@ -101,7 +101,7 @@ REST = np.zeros((1, 1), np.int64), np.zeros(1), np.zeros(1), [{}]
 @pytest.mark.parametrize("kind", [sb3.DictReplayBuffer, *KINDS])
 @pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("names", [("a", "a "), ("a ", "a", "a  "), (" ", "  "), ("obs", "obs obs"), ("a", "next_a")])
-def test_parts_whose_names_differ_are_stored_apart(kind, once, names):
+def test_parts_whose_names_differ_are_stored_separately(kind, once, names):
     space = spaces.Dict(dict.fromkeys(names, BOX))
     buffer = kind(10, space, BUTTONS, device="cpu", optimize_memory_usage=once)
     obs = {name: np.full((1, 3), number, np.float32) for number, name in enumerate(names)}
@@ -141,7 +141,7 @@ def test_an_observation_without_its_parts_is_refused_by_name(kind, what, value, 
 
 
 def acted(kind, n_envs, shape, action):
-    """What is stored of actions in a space of this shape."""
+    """Return what is stored for an action in a space of this shape."""
     buffer = kind(10 * n_envs, BOX, spaces.Box(-99, 99, shape), device="cpu", n_envs=n_envs)
     obs = np.zeros((n_envs, 3), np.float32)
     buffer.add(obs, obs, action, np.zeros(n_envs), np.zeros(n_envs), [{}] * n_envs)

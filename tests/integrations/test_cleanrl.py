@@ -1,4 +1,4 @@
-"""The buffer for CleanRL's scripts, compared with that of Stable-Baselines3, of which CleanRL's is a copy."""
+"""The buffer for CleanRL's scripts agrees with the buffer of Stable-Baselines3, from which CleanRL's is copied."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_frames_stored_once_return_the_added_next_observations(space, steps, n_e
     added = Theirs(1000, space, BUTTONS, **options)
     fill([ours, other, added], steps, space, n_envs)
     batch, expected = drawn(ours), drawn(other)[:5]
-    same(batch._replace(next_observations=expected[2]), expected)  # theirs are wrong where an episode ends
+    same(batch._replace(next_observations=expected[2]), expected)  # the original is wrong where an episode ends
     step_of = {reward: step for step, reward in np.ndenumerate(added.rewards)}
     for reward, next_obs in zip(batch.rewards.ravel().tolist(), batch.next_observations, strict=True):
         np.testing.assert_array_equal(next_obs, added.next_observations[step_of[np.float32(reward)]])
@@ -60,7 +60,7 @@ def test_time_limits_are_handled_with_frames_stored_once():
 def test_frames_are_stored_once():
     buffer = ReplayBuffer(400, STACK, BUTTONS, "cpu", 4, optimize_memory_usage=True)
     fill([buffer], 100, STACK, n_envs=4)
-    # A frame for each step; at each of the ends of episodes, a fifth of the steps here, a whole new stack of 4.
+    # One frame per step, and a whole stack of 4 after each end of an episode; a fifth of the steps here are ends.
     assert 84 * 84 < buffer.nbytes / 400 < 84 * 84 * 2.2
 
 
@@ -84,7 +84,7 @@ class Network(nn.Sequential):
 
 
 def losses(make_env, buffer_class, size, steps=400, **options):
-    """Return the losses of a DQN, written as CleanRL writes it."""
+    """Return the losses of a DQN that is written like CleanRL's."""
     random = np.random.default_rng(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -129,18 +129,18 @@ def cart_pole():
     [
         pytest.param(cart_pole, 200, {}, id="rows"),
         pytest.param(cart_pole, 200, {"optimize_memory_usage": True}, id="rows stored once"),
-        # Episodes reach a time limit, for which their memory-optimized buffer has the wrong next observations.
+        # Episodes reach a time limit, where the original memory-optimized buffer has wrong next observations.
         pytest.param(Pictures, 1000, {}, id="frames stored once"),
     ],
 )
-def test_a_training_has_the_same_losses(make_env, size, theirs):
+def test_a_training_with_our_buffer_has_the_same_losses(make_env, size, theirs):
     once = bool(theirs) or make_env is Pictures
     found = losses(make_env, ReplayBuffer, size, optimize_memory_usage=once, exact=True)
     assert found == losses(make_env, Theirs, size, **theirs)
     assert found != losses(make_env, ReplayBuffer, size, optimize_memory_usage=once)
 
 
-def test_without_exact_our_generator_draws_with_a_seed_from_numpys():
+def test_without_exact_numpys_generator_only_provides_our_seed():
     def first(seed):
         np.random.seed(seed)
         buffer = ReplayBuffer(100, BOX, BUTTONS, "cpu", 2)
@@ -153,7 +153,7 @@ def test_without_exact_our_generator_draws_with_a_seed_from_numpys():
     one = first(3)
     same(first(3), one)
     assert (first(4).rewards != one.rewards).any()
-    assert len(np.unique(one.rewards)) == 60  # each stored step is drawn
+    assert len(np.unique(one.rewards)) == 60  # each stored step was drawn
 
 
 def test_a_batch_is_not_a_view_of_the_buffer():

@@ -1,4 +1,4 @@
-"""A launch of the paired_training suite: one training, and its figures."""
+"""A launch of the paired_training suite runs one training and reports its figures."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_each_buffer_trains_on_images(peer):
 
 
 @pytest.mark.parametrize(("peer", "stored"), [(REFERENCE, 2 * 4 * 84 * 84), (FRAMES_ONCE, 84 * 84)])
-def test_memory_is_that_of_the_rows(peer, stored):
+def test_the_measured_memory_is_that_of_the_rows(peer, stored):
     """In a separate process, as in a launch: this one could reuse memory of other tests."""
     code = (
         "import sys; from adapters import registry; from suites.paired_training.measure import bytes_per_row; "
@@ -103,7 +103,7 @@ def test_the_fields_of_a_task_are_those_of_its_environment(task):
     env.close()
 
 
-def test_mujoco_leaves_no_log_behind(tmp_path, monkeypatch):
+def test_mujoco_leaves_no_log_file_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     playing.make_env(HALF_CHEETAH, seed=0).close()
     assert not list(tmp_path.iterdir())

@@ -118,7 +118,7 @@ for name in KINDS:
     buffer = _ = None
 print(json.dumps(needed))
 """
-MOST = {"pickle": 0.25, "save": 0.25, "deepcopy": 1.25, "unpickle": 1.25, "load": 1.25}  # sizes of the buffer
+MOST = {"pickle": 0.25, "save": 0.25, "deepcopy": 1.25, "unpickle": 1.25, "load": 1.25}  # buffer sizes
 KINDS = [line.split('"')[1] for line in SCRIPT.splitlines() if '": lambda: ' in line]
 
 

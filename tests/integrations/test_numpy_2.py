@@ -1,4 +1,4 @@
-"""Values are changed, refused and warned of under NumPy 2, which PyTorch's venv has, as under NumPy 1.26."""
+"""NumPy 2, which is in PyTorch's venv, and NumPy 1.26 lead to the same conversions, errors and warnings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cpprb_impl.test_shapes_of_rows import *  # noqa: F403
 
 @pytest.fixture
 def make():
-    """One kind of buffer for the imported tests: all have the same ring."""
+    """Return one kind of buffer for the imported tests: all have the same ring."""
     return ReplayBuffer
 
 

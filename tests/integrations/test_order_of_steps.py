@@ -17,7 +17,7 @@ from tests.integrations.tasks import Rooms
 
 BOX, DISCRETE = spaces.Box(-1e6, 1e6, (2,), np.float32), spaces.Discrete(2)
 DICT = spaces.Dict({"goal": BOX, "at": BOX})
-# How each class is made, and the space of its observations.
+# For each class: how it is made, and the space of its observations.
 KINDS = {
     "sb3.ReplayBuffer": (sb3.ReplayBuffer, BOX, {}),
     "sb3.DictReplayBuffer": (sb3.DictReplayBuffer, DICT, {}),
@@ -48,7 +48,7 @@ def made(name: str, n_envs: int):
 
 
 def steps(name: str, n_envs: int, mode: str):
-    """Steps of environments with episodes of 5 steps, in a mode of Gymnasium's vector environments."""
+    """Return steps of environments with episodes of 5 steps, in a mode of Gymnasium's vector environments."""
     at, episode = np.zeros(n_envs), np.arange(float(n_envs))
 
     def observation(at, episode):
@@ -80,7 +80,7 @@ def test_rows_that_only_reset_an_environment_cause_one_warning(name, n_envs):
 def test_warnings_name_the_line_of_the_user(name):
     """Python shows each warning once per line.
 
-    A warning at a line of this package would hide those of later buffers.
+    A warning that named a line of this package would therefore hide the warnings of later buffers.
     """
     buffer = made(name, 1)
     with warnings.catch_warnings(record=True) as seen:
@@ -124,7 +124,7 @@ def test_steps_of_several_environments_cause_one_warning(name, stride):
 @pytest.mark.parametrize("prioritized", [True, False])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("once", [True, False])
-def test_torchrl_warns_if_values_are_to_be_stored_once(prioritized, stride, once):
+def test_the_buffer_for_torchrl_warns_only_if_values_are_to_be_stored_once(prioritized, stride, once):
     kind = torchrl.TensorDictPrioritizedReplayBuffer if prioritized else torchrl.TensorDictReplayBuffer
     options = {"alpha": 0.6, "beta": 0.4} if prioritized else {}
     buffer = kind(1000, batch_size=2, optimize_memory_usage=once, **options)

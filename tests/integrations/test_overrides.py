@@ -36,7 +36,7 @@ class Pair:
     ours: type
     original: type
     space: spaces.Space
-    options: dict[str, Any] = field(default_factory=dict)  # of ours only
+    options: dict[str, Any] = field(default_factory=dict)  # for our class only
     common: dict[str, Any] = field(default_factory=dict)
 
     def make(self, kind, n_envs=1):
@@ -58,15 +58,15 @@ PAIRS = {
     "CleanRL": Pair(cleanrl.ReplayBuffer, theirs.ReplayBuffer, BOX),
     "CleanRL, exact": Pair(cleanrl.ReplayBuffer, theirs.ReplayBuffer, BOX, {"exact": True}),
 }
-# Prioritized buffers draw other rows, and CleanRL's has no class of Stable-Baselines3 as its base.
+# Prioritized buffers draw other rows, and the buffer for CleanRL is not a subclass of Stable-Baselines3's.
 UNLIKE = (sb3.PrioritizedReplayBuffer, cleanrl.ReplayBuffer)
 LIKE = [label for label, pair in PAIRS.items() if pair.ours not in UNLIKE]
-# CleanRL's buffer is a copy of Stable-Baselines3's without these two.
+# CleanRL's copy of Stable-Baselines3's buffer lacks these two methods.
 NOT_OF_CLEANRL = {"_normalize_obs", "_normalize_reward"}
 
 
 def methods_of(original):
-    """The names of all methods that a subclass can replace."""
+    """Return the names of all methods that a subclass can replace."""
     return sorted(
         name for name in dir(original) if not name.startswith("__") and inspect.isroutine(getattr(original, name))
     )
@@ -88,7 +88,7 @@ def steps(space, n_envs, count, seed=0):
 
 
 def spied(kind, names, calls):
-    """A subclass that counts the calls of each method."""
+    """Return a subclass that counts the calls of each method."""
 
     def spy(name):
         kept = inspect.getattr_static(kind, name)
@@ -183,7 +183,7 @@ UNIFORM = [
 @pytest.mark.parametrize("level", ["class", "instance"])
 @pytest.mark.parametrize("n_envs", [1, 3])
 @pytest.mark.parametrize(("pair", "name"), UNIFORM)
-def test_a_batch_is_that_of_the_original_with_the_same_override(pair, name, n_envs, level):
+def test_a_batch_equals_that_of_the_original_with_the_same_override(pair, name, n_envs, level):
     same(*(drawn(pair, kind, name, level, n_envs)[1] for kind in (pair.ours, pair.original)))
 
 
@@ -226,7 +226,7 @@ def test_a_patch_before_our_import_is_called():
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_an_overridden_dtype_of_actions_is_that_of_the_original(pair):
+def test_an_overridden_dtype_of_actions_applies_as_in_the_original(pair):
     change = {"_maybe_cast_dtype": staticmethod(lambda dtype: np.float16)}
     for kind in (pair.ours, pair.original):
         buffer = pair.make(type("Changed", (kind,), change))
@@ -239,7 +239,7 @@ def test_an_overridden_dtype_of_actions_is_that_of_the_original(pair):
 @pytest.mark.parametrize("n_envs", [1, 3])
 @pytest.mark.parametrize("name", OVERRIDES)
 @pytest.mark.parametrize("pair", [PAIRS["prioritized"], PAIRS["prioritized, dict"]])
-def test_a_prioritized_batch_is_that_of_the_rows_drawn(pair, name, n_envs, level):
+def test_an_overridden_prioritized_batch_contains_the_drawn_rows(pair, name, n_envs, level):
     if name == "_get_samples" and n_envs > 1:
         with pytest.raises(TypeError, match=r"_get_samples must not be overridden.*n_envs=1"):
             drawn(pair, pair.ours, name, level, n_envs)
@@ -272,7 +272,7 @@ def test_a_prioritized_batch_is_that_of_the_rows_drawn(pair, name, n_envs, level
 
 
 @pytest.mark.parametrize("pair", [PAIRS["plain"], PAIRS["CleanRL"]])
-def test_the_buffers_own_generator_draws_unless_a_method_is_overridden(pair):
+def test_our_generator_draws_unless_a_method_is_overridden(pair):
     buffer = pair.make(pair.ours)
     for step in steps(pair.space, 1, 12):
         buffer.add(*step)
@@ -287,7 +287,7 @@ def test_the_buffers_own_generator_draws_unless_a_method_is_overridden(pair):
     assert not buffer._own_draws
 
 
-def test_a_method_that_was_replaced_in_the_librarys_class_is_called(monkeypatch):
+def test_a_method_that_was_replaced_in_the_class_of_the_library_is_called(monkeypatch):
     monkeypatch.setattr(theirs.BaseBuffer, "to_torch", converted)
     buffer = PAIRS["plain"].make(sb3.ReplayBuffer)
     for step in steps(BOX, 1, 3):

@@ -33,7 +33,7 @@ COPIES = {
 
 
 def own_state(kind):
-    """A subclass with an attribute that cannot be pickled, which it leaves out."""
+    """Return a subclass that excludes an attribute that cannot be pickled from its pickle."""
 
     class Own(kind):
         def __init__(self, *args, **options):
@@ -57,13 +57,13 @@ def own_state(kind):
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 @pytest.mark.parametrize("count", [12, 57])
 @pytest.mark.parametrize("label", MEMBERS)
-def test_later_steps_are_sampled(label, count, copied):
+def test_steps_added_after_copying_are_sampled(label, count, copied):
     pair = MEMBERS[label]
     ours = copied(filled(pair, own_state(pair.ours), count=count))
     found = seen(pair, ours)
     ours.rewards[:] = 7
     assert set(ours._ring.get(np.arange(12))["reward"].tolist()) == {7}
-    if pair.space is not GOALS:  # whose rewards are computed again
+    if pair.space is not GOALS:  # there, rewards are computed again
         assert pair.common or drawn(ours) == {7}
     if label in SAME_ROWS and pair.space is not STACK:
         assert_same(found, seen(pair, copied(filled(pair, own_state(pair.original), count=count))))

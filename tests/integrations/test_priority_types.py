@@ -1,4 +1,4 @@
-"""Priorities are accepted from tensors of every type that TD errors may have, with the value of the float."""
+"""Priorities are accepted from tensors of every type that TD errors may have, with their values as floats."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ROWS = {name: np.zeros(4) for name in FIELDS}
 
 
 def updated(kind, fields=FIELDS, **options):
-    """Return a function of TD errors that returns the drawn indexes."""
+    """Return a function that updates a buffer with TD errors and returns the indexes drawn next."""
 
     def draw(errors):
         buffer = kind(4, fields, eps=0.0, **options)
         buffer.add(**ROWS)
-        buffer.sample(1)  # before which a shared buffer or a checked one takes no priorities
+        buffer.sample(1)  # some buffers accept priorities only after a sample
         buffer.update_priorities(np.arange(4), errors)
         return buffer.sample(500)["indexes"]
 

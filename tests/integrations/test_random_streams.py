@@ -1,4 +1,4 @@
-"""Buffers for other libraries: copies in other processes draw other numbers; `reseed` is honoured or refused."""
+"""Buffers for other libraries: copies in other processes draw different numbers; `reseed` works or is refused."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class Batches(IterableDataset):
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_each_worker_of_a_data_loader_draws_different_numbers(method):
-    """Twice, as in two epochs."""
+    """The loader is iterated twice, as in two epochs."""
     made = {name: make() for name, make in MEMBERS.items()}
     context = multiprocessing.get_context(method)
-    context.set_forkserver_preload([__name__])  # or each worker would import PyTorch, which takes seconds
+    context.set_forkserver_preload([__name__])  # otherwise each worker would import PyTorch, which takes seconds
     loader = DataLoader(Batches(made), batch_size=None, num_workers=2, multiprocessing_context=context)
     batches = [batch for _ in range(2) for batch in loader]
     for name, each in made.items():

@@ -21,7 +21,7 @@ STACK = spaces.Box(0, 255, (4, 84, 84), np.uint8)
 
 
 def fill(buffers, steps, space=BOX, n_envs=2, seed=0):
-    """Add the same steps, whose next observations are those of the steps that follow, to each buffer."""
+    """Add the same steps to each buffer. The next observation of a step is the observation of the following step."""
     random = np.random.default_rng(seed)
 
     def draw(count=n_envs):
@@ -74,7 +74,7 @@ def test_exact_samples_equal_those_of_the_original_buffer(space, steps, frames_o
         np.testing.assert_array_equal(getattr(ours, name)[stored], getattr(other, name)[stored])
 
 
-def test_without_exact_our_generator_draws_and_numpys_is_unchanged():
+def test_without_exact_draws_do_not_change_numpys_generator():
     np.random.seed(3)
     buffer = sb3.ReplayBuffer(100, BOX, BUTTONS, device="cpu", n_envs=2)
     fill([buffer], 30)
@@ -85,7 +85,7 @@ def test_without_exact_our_generator_draws_and_numpys_is_unchanged():
     again = sb3.ReplayBuffer(100, BOX, BUTTONS, device="cpu", n_envs=2)
     fill([again], 30)
     same(again.sample(1000), first)
-    assert len(np.unique(first.rewards)) == 60  # each stored row is drawn
+    assert len(np.unique(first.rewards)) == 60  # each stored row was drawn
 
 
 def test_a_batch_is_not_a_view_of_the_buffer():
@@ -118,11 +118,11 @@ def test_a_copy_continues_like_the_buffer(copied, steps, frames_once):
     same(drawn(other), drawn(buffer))
     fill([buffer, other], 5, seed=2)
     same(drawn(other), drawn(buffer))
-    other.dones[0] = 1  # a view of its own memory
+    other.dones[0] = 1  # writes through a view of the copy's own memory
     assert (drawn(other, 1000).dones != drawn(buffer, 1000).dones).any()
 
 
-def test_a_file_grows_with_what_is_stored(tmp_path):
+def test_a_file_grows_with_the_number_of_stored_steps(tmp_path):
     def saved(n_steps):
         model = DQN(
             "CnnPolicy",
@@ -150,7 +150,7 @@ def test_a_file_grows_with_what_is_stored(tmp_path):
     assert loaded._n_updates > 0
 
 
-def test_hindsight_buffers_are_saved_and_continue(tmp_path):
+def test_hindsight_buffers_continue_after_saving_and_loading(tmp_path):
     def model():
         return SAC(
             "MultiInputPolicy",
@@ -168,7 +168,7 @@ def test_hindsight_buffers_are_saved_and_continue(tmp_path):
     one.save_replay_buffer(tmp_path / "her.pkl")
     assert (
         tmp_path / "her.pkl"
-    ).stat().st_size < 400_000  # mostly the lengths of episodes, which are Stable-Baselines3's
+    ).stat().st_size < 400_000  # most of it is the lengths of episodes, an array of Stable-Baselines3
     other = model()
     other.load_replay_buffer(tmp_path / "her.pkl", truncate_last_traj=False)
     np.random.seed(0)
@@ -180,11 +180,11 @@ def test_hindsight_buffers_are_saved_and_continue(tmp_path):
     other.learn(100)
 
 
-def test_frames_are_stored_once_for_each_of_many_environments():
+def test_frames_of_several_environments_are_stored_once():
     buffer = sb3.ReplayBuffer(800, STACK, BUTTONS, device="cpu", n_envs=8, optimize_memory_usage=True)
     fill([buffer], 100, STACK, n_envs=8)
     per_step = buffer.nbytes / 800
-    # A frame for each step; at each of the ends of episodes, a fifth of the steps here, a whole new stack of 4.
+    # One frame per step, and a whole stack of 4 after each end of an episode; a fifth of the steps here are ends.
     assert 84 * 84 < per_step < 84 * 84 * 2.2
 
 
@@ -264,7 +264,7 @@ def test_two_buffers_draw_independently(kind):
     assert (first != second).any()
 
 
-def test_n_step_buffers_have_no_option_exact():
+def test_n_step_buffers_refuse_the_option_exact():
     with pytest.raises(TypeError, match="exact must not be given"):
         sb3.NStepReplayBuffer(10, BOX, BUTTONS, device="cpu", exact=False)
 

@@ -1,4 +1,4 @@
-"""Trainings of Stable-Baselines3 with our buffers and with its own reach bit-identical weights."""
+"""Trainings of Stable-Baselines3 reach bit-identical weights with our buffers and with the original ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Training:
     env: Any
     n_envs: int = 1
     buffer: str = "ReplayBuffer"
-    size: int = 150  # less than the steps of a training, so that rows are overwritten
+    size: int = 150  # fewer than the steps of a training, so that rows are overwritten
     normalize: bool = False
     policy_options: dict[str, Any] = field(default_factory=lambda: {"net_arch": [32]})
     buffer_options: dict[str, Any] = field(default_factory=dict)
@@ -45,10 +45,10 @@ class Training:
             device="cpu",
             batch_size=16,
             train_freq=1,
-            gradient_steps=-1,  # one per transition
+            gradient_steps=-1,  # one per step of the environment
             learning_starts=FIRST,
             buffer_size=self.size,
-            policy_kwargs=copy.deepcopy(self.policy_options),  # which Stable-Baselines3 changes
+            policy_kwargs=copy.deepcopy(self.policy_options),  # a copy, since Stable-Baselines3 changes it
             replay_buffer_class=buffer,
             **options,
         )
@@ -105,7 +105,7 @@ def test_the_weights_are_bit_identical_with_compressed_frames(updates):
         np.testing.assert_array_equal(ours, other)
 
 
-def test_other_draws_yield_other_weights():
+def test_different_draws_yield_different_weights():
     """A control for the test above."""
     found = TRAININGS["DQN"].run(sb3.ReplayBuffer, 100)
     assert any((ours != other).any() for ours, other in zip(found, expected("DQN", 100), strict=True))

@@ -17,7 +17,7 @@ from cpprb_impl import sb3
 
 
 class Ends(gymnasium.Env):
-    """Episodes of 3 steps, with actions of either kind and, on request, goals."""
+    """Episodes of 3 steps with discrete or continuous actions and, on request, goals."""
 
     def __init__(self, goals, discrete):
         seen = spaces.Box(-1, 1, (2,), np.float32)
@@ -91,7 +91,7 @@ def test_a_different_number_is_refused_by_a_model_without_an_environment(tmp_pat
 
 
 class Spaces(gymnasium.Env):
-    """Random observations of any space, with actions of any."""
+    """Random observations of one space and actions of another."""
 
     def __init__(self, observations, actions):
         self.observation_space, self.action_space = observations, actions
@@ -108,7 +108,7 @@ def box(*shape, limit=1.0):
 
 
 TWO, THREE = spaces.Discrete(2), spaces.Discrete(3)
-# Observations and actions of a file, and of the model that loads it.
+# The spaces of observations and actions of a file, and of the model that loads it.
 CANNOT_WORK = {
     "shape": (SAC, (box(6), box(1)), (box(4), box(1))),
     "number of axes": (SAC, (box(2, 2), box(1)), (box(4), box(1))),
@@ -141,7 +141,7 @@ def model_for(algorithm, seen, actions):
 
 
 @pytest.mark.parametrize(("algorithm", "saved", "loaded"), CANNOT_WORK.values(), ids=CANNOT_WORK)
-def test_other_spaces_are_refused(algorithm, saved, loaded, tmp_path):
+def test_spaces_that_the_model_cannot_use_are_refused(algorithm, saved, loaded, tmp_path):
     model_for(SAC if isinstance(saved[1], spaces.Box) else DQN, *saved).save_replay_buffer(tmp_path / "steps.pkl")
     made = model_for(algorithm, *loaded)
     made.save(tmp_path / "model")
@@ -179,7 +179,7 @@ def test_a_prioritized_model_keeps_its_buffer_whatever_a_file_contains(content, 
     model.learn(16)
 
 
-def test_a_buffer_whose_discount_differs_from_the_models_is_refused(tmp_path):
+def test_a_buffer_with_a_discount_other_than_that_of_the_model_is_refused(tmp_path):
     saved, other = (prioritized(gamma=gamma, n_steps=3) for gamma in (0.9, 0.8))
     saved.save_replay_buffer(tmp_path / "steps.pkl")
     own = other.replay_buffer
@@ -191,7 +191,7 @@ def test_a_buffer_whose_discount_differs_from_the_models_is_refused(tmp_path):
 
 @pytest.mark.parametrize("given", ["n_steps", "replay_buffer_kwargs"])
 @pytest.mark.parametrize(("saved", "loaded"), [(1, 3), (3, 1), (3, 2), (2, 2)])
-def test_a_buffer_whose_n_steps_differ_from_the_models_is_refused(saved, loaded, given, tmp_path):
+def test_a_buffer_with_n_steps_other_than_those_of_the_model_is_refused(saved, loaded, given, tmp_path):
     def made(n_steps):
         return prioritized(**({given: n_steps} if given == "n_steps" else {given: {"n_steps": n_steps}}))
 
@@ -209,7 +209,7 @@ def test_a_buffer_whose_n_steps_differ_from_the_models_is_refused(saved, loaded,
         assert other.replay_buffer is own
 
 
-def test_a_file_without_n_steps_is_of_single_steps(tmp_path):
+def test_a_file_that_does_not_state_n_steps_has_single_steps(tmp_path):
     """For example a file from before this option existed, by a model whose buffer was released."""
     saved, other = prioritized(), prioritized(n_steps=3)
     del saved.replay_buffer.__dict__["n_steps"]

@@ -79,11 +79,11 @@ def test_a_training_sets_priorities_and_raises_beta():
         values = trained.q_net(batch.observations).gather(1, batch.actions.long())
     errors = (values - target).abs().ravel().numpy()
     leaves = buffer._ring._get_leaves(batch.indexes)
-    # Priorities are errors of older weights, but mostly large where errors are.
+    # Priorities are the errors under older weights, but are mostly large where the errors are.
     assert np.corrcoef(errors, leaves)[0, 1] > 0.3
 
 
-def test_with_equal_priorities_an_update_is_that_of_dqn(monkeypatch):
+def test_with_equal_priorities_an_update_equals_that_of_dqn(monkeypatch):
     """With weights of 1 and the same rows, the loss equals that of Stable-Baselines3's DQN."""
     env = make_vec_env(Rooms, 1, seed=0)
     ours, other = (
@@ -103,7 +103,7 @@ def test_with_equal_priorities_an_update_is_that_of_dqn(monkeypatch):
     ours.learn(30)
     batch = ours.replay_buffer.sample(16)
     assert (batch.weights == 1).all()
-    other.learn(30)  # which sets its logger up, and updates nothing
+    other.learn(30)  # sets up the logger, and updates nothing
     for each in (ours, other):
         monkeypatch.setattr(each.replay_buffer, "sample", lambda *_args, **_options: batch)
         each.train(3, 16)
@@ -151,7 +151,7 @@ def test_weights_are_normalised_as_requested(normalize):
     np.testing.assert_allclose(batch.weights.ravel(), (drawn / unit) ** -0.7, rtol=1e-5)
 
 
-def test_an_error_of_0_does_not_change_the_default_weights():
+def test_an_error_of_0_does_not_affect_the_default_weights():
     buffer = sb3.PrioritizedReplayBuffer(2000, BOX, BUTTONS, device="cpu")
     fill([buffer], 1000, n_envs=1)
     errors = np.random.default_rng(0).exponential(size=1000)
@@ -202,7 +202,7 @@ def test_n_steps_of_the_model_reach_its_buffer(recwarn, tmp_path):
 
 @pytest.mark.parametrize("given", [{}, {"gamma": 0.9}])
 @pytest.mark.parametrize("options", [{"n_steps": 3}, {"replay_buffer_kwargs": {"n_steps": 3}}])
-def test_the_buffer_has_the_models_gamma(given, options, tmp_path):
+def test_the_buffer_has_the_gamma_of_the_model(given, options, tmp_path):
     options["replay_buffer_kwargs"] = options.get("replay_buffer_kwargs", {}) | given
     env = make_vec_env(Rooms, 1, seed=0)
     trained = model(env, gamma=0.9, **options)
@@ -211,13 +211,13 @@ def test_the_buffer_has_the_models_gamma(given, options, tmp_path):
     discounts = trained.replay_buffer.sample(50).discounts.numpy()
     np.testing.assert_allclose(discounts, 0.9 ** np.round(np.log(discounts) / np.log(0.9)), rtol=1e-5)
     trained.save(tmp_path / "model")
-    if not given:  # only what the user passed is saved
+    if not given:  # only options that the user passed are saved
         other = sb3.PrioritizedDQN.load(tmp_path / "model", env=env, gamma=0.8)
         assert (other.replay_buffer.n_steps, other.replay_buffer.gamma) == (3, 0.8)
 
 
 @pytest.mark.parametrize("options", [{"n_steps": 3}, {"replay_buffer_kwargs": {"n_steps": 3}}])
-def test_a_gamma_other_than_that_of_the_model_is_refused(options):
+def test_a_different_gamma_for_the_buffer_is_refused(options):
     options["replay_buffer_kwargs"] = options.get("replay_buffer_kwargs", {}) | {"gamma": 0.95}
     message = r"gamma must be 0\.95, as in replay_buffer_kwargs, or not be given there, got 0\.9"
     with pytest.raises(ValueError, match=message):
@@ -229,7 +229,7 @@ def test_a_gamma_other_than_that_of_the_model_is_refused(options):
 def test_new_priorities_are_the_errors_of_the_targets(double, n_steps):
     trained = model(make_vec_env(Rooms, 1, seed=0), n_steps=n_steps, double=double, learning_rate=1e-30)
     trained.learn(200)
-    for each in (trained.q_net, trained.q_net_target):  # so that both choose different actions
+    for each in (trained.q_net, trained.q_net_target):  # so that the two networks choose different actions
         for weight in each.parameters():
             torch.nn.init.normal_(weight)
     buffer, drawn = trained.replay_buffer, []
@@ -263,7 +263,7 @@ def test_wrong_options_are_refused(options, error, message):
         sb3.PrioritizedReplayBuffer(10, BOX, BUTTONS, device="cpu", **options)
 
 
-def test_beta_is_1_at_most():
+def test_beta_never_exceeds_1():
     trained = model(make_vec_env(Rooms, 3, seed=0))
     trained.learn(100)  # plays 102 steps
     assert trained.num_timesteps > 100

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Test and reason of each that may fail. The list is empty today.
+# Tests that may fail, with the reason. The list is empty today.
 EXPECTED: dict[str, str] = {}
-# PPO and A2C have no replay buffer, and the large model is stored without one.
+# PPO and A2C have no replay buffer, and the large model is saved without one.
 SELECTED = "not PPO and not A2C and not large_model"
-# A buffer sees what actions are like, but not which algorithm learns: DQN's are discrete, SAC's, TD3's and DDPG's
-# continuous. Nor does it see in which processes the environments run.
+# A buffer sees the kind of actions but not the algorithm. DQN's actions are discrete; those of SAC, TD3 and DDPG are
+# continuous. Nor does a buffer see which processes run the environments.
 QUICK = f"{SELECTED} and not TD3 and not DDPG and not multiprocessing"
 OTHERS = f"{SELECTED} and (TD3 or DDPG or multiprocessing)"
 FILES = ["test_buffers", "test_dict_env", "test_her", "test_n_step_replay", "test_save_load", "test_spaces"]
@@ -26,7 +26,7 @@ FILES = ["test_buffers", "test_dict_env", "test_her", "test_n_step_replay", "tes
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with only the tests of the installed version's source archive, which no wheel contains."""
+    """Return a folder with the tests of the installed version, from its source archive, since wheels lack them."""
     folder, found = tmp_path_factory.mktemp("sb3"), version("stable-baselines3")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     exactly = ["--no-deps", "--no-binary", ":all:", f"stable-baselines3=={found}"]

@@ -1,4 +1,4 @@
-"""Frame stacks of every layout in every buffer for another library: which frames are stored once."""
+"""Which frames are stored once: stacks of every layout, in every buffer for another library."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ OF_OTHER_FIELDS = 100  # bytes per step
 
 
 class Layout(NamedTuple):
-    """Observations that are stacked along an axis, and what a step of them takes."""
+    """Observations that are stacked along an axis, and how many slices a step needs."""
 
     shape: tuple[int, ...]
-    axis: int  # of the stack
+    axis: int  # along which slices are stacked
     advance: int  # new slices per step
     stored: int  # slices stored per step
-    option: int | None = None  # stack_axis
+    option: int | None = None  # the option stack_axis
     dtype: str = "u1"
     newest_first: bool = False
 
@@ -70,7 +70,7 @@ LAYOUTS = FOUND | GIVEN | STORED_WHOLE
 
 
 def observations(layout: Layout) -> np.ndarray:
-    """One more than there are steps. Half of each frame is noise."""
+    """Return one observation more than there are steps. Half of each frame is noise."""
     shape = list(layout.shape)
     window = shape.pop(layout.axis)
     slices = np.random.default_rng(0).integers(1, 256, (STEPS * layout.advance + window, *shape)).astype(layout.dtype)
@@ -81,7 +81,7 @@ def observations(layout: Layout) -> np.ndarray:
 
 
 def of_steps(kind, **more):
-    """A function that makes a buffer with `add`, fills it, and returns it with what it stored."""
+    """Return a function that makes a buffer, fills it by `add`, checks its rows, and returns its bytes."""
 
     def fill(layout, seen, **options):
         space = spaces.Box(0, 255, layout.shape, layout.dtype)
@@ -99,7 +99,7 @@ def of_steps(kind, **more):
 
 
 def of_parts(layout, seen, **options):
-    """The same observations as one of two parts."""
+    """Store the same observations as one of two parts of a Dict space."""
     space = spaces.Dict({"seen": spaces.Box(0, 255, layout.shape, layout.dtype), "felt": spaces.Box(-1, 1, (3,))})
     if layout.option is not None:
         options["stack_axis"] = {"seen": layout.option}
@@ -114,7 +114,7 @@ def of_parts(layout, seen, **options):
 
 
 def of_goals(layout, seen):
-    """The same observations beside goals."""
+    """Store the same observations together with goals."""
     goal = spaces.Box(-1, 1, (3,))
     space = spaces.Dict(
         {"observation": spaces.Box(0, 255, layout.shape, "u1"), "achieved_goal": goal, "desired_goal": goal}
@@ -134,7 +134,7 @@ def of_tensordicts(kind, **more):
         if layout.option is not None:
             options["stack_axis"] = {("agent", "pixels"): layout.option}
         buffer = kind(STEPS, optimize_memory_usage=True, **more, **options)
-        values = torch.as_tensor(seen.astype("i4") if layout.dtype == "u2" else seen)  # older PyTorch has no uint16
+        values = torch.as_tensor(seen.astype("i4") if layout.dtype == "u2" else seen)  # older PyTorch lacks uint16
         for at in range(0, STEPS, 50):
             obs, next_obs = values[at : at + 50], values[at + 1 : at + 51]
             nested = {"agent": {"pixels": obs}, "next": {"agent": {"pixels": next_obs}}, "mind": torch.zeros(50, 4)}
@@ -163,7 +163,7 @@ def assert_equal(obs, next_obs, seen):
 
 
 def bytes_per_step(kind, layout, **options):
-    """The bytes that a step takes, and those of one slice."""
+    """Return the bytes per step, and the bytes of one slice."""
     seen = observations(layout)
     wider = 2 if "Tensor" in kind and layout.dtype == "u2" else 1
     return KINDS[kind](layout, seen, **options) / STEPS, wider * seen[0].nbytes / layout.shape[layout.axis]
@@ -171,7 +171,7 @@ def bytes_per_step(kind, layout, **options):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_step_takes_the_memory_of_its_new_frames(kind, layout):
+def test_a_step_needs_the_memory_of_its_new_frames_only(kind, layout):
     used, a_slice = bytes_per_step(kind, LAYOUTS[layout])
     stored = LAYOUTS[layout].stored * a_slice
     assert stored <= used < 1.25 * stored + OF_OTHER_FIELDS
@@ -186,7 +186,7 @@ def test_a_hindsight_buffer_finds_the_same_axes(layout):
 
 @pytest.mark.parametrize(
     "layout", sorted((FOUND | GIVEN).keys() - {"vectors in a row"})
-)  # whose slices are single numbers
+)  # its slices are single numbers
 @pytest.mark.parametrize("kind", KINDS)
 def test_stacked_frames_can_be_compressed(kind, layout):
     used, a_slice = bytes_per_step(kind, LAYOUTS[layout], compress="lz4")
@@ -229,7 +229,7 @@ def test_a_wrong_axis_of_a_tensordict_is_refused():
         TensorDictReplayBuffer(10, stack_axis=0)
 
 
-def test_a_part_that_is_not_a_stack_is_stored_whole():
+def test_a_part_is_stored_whole_if_its_axis_is_none():
     """For an image that must not be split."""
     layout = FOUND["(C, H, W), gray"]
     space = spaces.Dict({"seen": spaces.Box(0, 255, layout.shape, "u1")})

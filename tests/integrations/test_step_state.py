@@ -21,7 +21,7 @@ from tests.integrations.test_overrides import ACTION, GOALS, PAIRS, PARTS, Pair,
 from tests.integrations.test_sb3 import BOX, STACK
 
 ARRAYS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
-# What is assigned to each attribute of a buffer: a value, or a function of the present one. Ours follows the original.
+# attribute -> the value that is assigned, or a function of its present value. Ours must act as the original does.
 HONOURED = {
     "pos": 5,
     "full": True,
@@ -48,7 +48,7 @@ REFUSED = {
     "n_envs": 3,
     "optimize_memory_usage": True,
 }
-OF_FRAMES = {"pos", "full", "observations", "next_observations"}  # refused where frames are stored once
+OF_FRAMES = {"pos", "full", "observations", "next_observations"}  # refused if frames are stored once
 EXACT = {label: pair for label, pair in PAIRS.items() if "exact" in label or pair.ours.__name__[0] in "NH"}
 EXACT["frames once"] = Pair(
     sb3.ReplayBuffer, theirs.ReplayBuffer, STACK, {"optimize_memory_usage": True, "exact": True}
@@ -72,8 +72,8 @@ def assign(buffer, name, value):
 
 
 def seen(pair, buffer, n_envs=2):
-    """What shows of a buffer's state before and after more steps."""
-    if pair.space is GOALS and buffer.env is None:  # as in any copy
+    """Return the visible state of a buffer before and after more steps."""
+    if pair.space is GOALS and buffer.env is None:  # any copy loses its env
         buffer.set_env(make_vec_env(Goals, n_envs, seed=0))
     found = []
     for step in (None, *steps(pair.space, n_envs, 3, seed=9)):
@@ -146,7 +146,7 @@ def test_options_that_need_another_buffer_cannot_be_assigned(kind, name, value):
         *((sb3.PrioritizedReplayBuffer, name, "1", TypeError) for name in ("gamma", "beta")),
     ],
 )
-def test_a_wrong_number_is_refused_where_it_is_assigned(kind, name, value, error):
+def test_a_wrong_number_is_refused_when_it_is_assigned(kind, name, value, error):
     buffer = next(pair for pair in PAIRS.values() if pair.ours is kind).make(kind)
     kept = getattr(buffer, name)
     with pytest.raises(error, match=f"{name} must be"):
@@ -156,7 +156,7 @@ def test_a_wrong_number_is_refused_where_it_is_assigned(kind, name, value, error
     assert getattr(buffer, name) in (0.5, 4)
 
 
-def test_every_public_attribute_of_ours_is_that_of_the_original_or_listed():
+def test_every_public_attribute_of_ours_is_in_the_original_or_listed():
     for pair in PAIRS.values():
         ours = {name for name in vars(pair.make(pair.ours)) if not name.startswith("_")}
         listed = {name for _, name, _ in OWN} | {"beta", "first_beta"} | REFUSED.keys() | HONOURED.keys()
@@ -205,7 +205,7 @@ def test_setting_pos_to_0_discards_the_steps_of_an_old_task(make, count, n_envs)
 
 
 @pytest.mark.parametrize("n_envs", [1, 3])
-def test_arrays_filled_in_place_count_once_pos_says_so(make, n_envs):
+def test_arrays_filled_in_place_count_once_pos_is_set(make, n_envs):
     buffer = make(n_envs=n_envs)
     buffer.rewards[:25] = 5
     buffer.pos = 25
@@ -220,7 +220,7 @@ def test_arrays_filled_in_place_count_once_pos_says_so(make, n_envs):
 @pytest.mark.parametrize("label", PAIRS)
 @pytest.mark.parametrize("n_envs", [1, 3])
 def test_timeouts_written_by_the_user_survive_add(label, n_envs):
-    """Without handle_timeout_termination, `add` changes none of them, even of an earlier lap or after a toggle."""
+    """Without handle_timeout_termination, `add` changes no timeouts, even of an earlier lap or after a toggle."""
     pair = PAIRS[label]
     found = [filled(pair, kind, n_envs, 3) for kind in (pair.ours, pair.original)]
     for buffer in found:
@@ -302,7 +302,7 @@ WRITES = [
 @pytest.mark.parametrize("base", [sb3.DictReplayBuffer, sb3.PrioritizedReplayBuffer, sb3.HerReplayBuffer])
 @pytest.mark.parametrize(("name", "part", "write"), WRITES)
 def test_values_written_to_an_array_survive_copies(base, count, name, part, write):
-    """Writes to an array that was handed out, or to a part of an observation, cannot be observed."""
+    """The buffer cannot observe writes to an array that it handed out, or to a part of an observation."""
     pair = next(pair for pair in PAIRS.values() if pair.ours is base and pair.space in (PARTS, GOALS))
     if pair.space is GOALS and part:
         part = {"a": "observation", "b": "desired_goal"}[part]
@@ -326,7 +326,7 @@ def test_a_large_buffer_with_few_steps_has_a_small_pickle(make, read):
     assert len(pickle.dumps(buffer)) < 30_000
 
 
-def test_a_training_hands_out_no_array():
+def test_a_training_hands_out_none_of_the_arrays():
     """Once an array was handed out, copies inspect all of the memory."""
     model = SAC("MlpPolicy", "Pendulum-v1", replay_buffer_class=sb3.ReplayBuffer, buffer_size=500, device="cpu")
     model.learn(110)
@@ -487,7 +487,7 @@ NAMES = [*ARRAYS, "pos", "full"]
 
 @pytest.mark.parametrize("base", [sb3.ReplayBuffer, sb3.HerReplayBuffer, cleanrl.ReplayBuffer])
 @pytest.mark.parametrize("name", [*NAMES, *REFUSED])
-def test_a_subclass_cannot_keep_the_rings_state_elsewhere(base, name):
+def test_a_subclass_cannot_keep_the_state_of_the_ring_elsewhere(base, name):
     pair = next(pair for pair in PAIRS.values() if pair.ours is base)
     kind = type("Elsewhere", (base,), {name: property(lambda self: 1, lambda self, value: None)})
     with pytest.raises(TypeError, match=f"Elsewhere must not define {name}"):

@@ -1,6 +1,6 @@
-"""Algorithms of tf2rl, which is built on cpprb, with our buffer under cpprb's name.
+"""Algorithms of tf2rl, which is built on cpprb, run with our buffer under cpprb's name.
 
-They need a venv of their own, for TensorFlow and old versions of Gym and NumPy: `make test-old-integrations`.
+They need a separate venv of their own, for TensorFlow and old versions of Gym and NumPy: `make test-old-integrations`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_the_weights_are_bit_identical(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_other_draws_yield_other_weights(algorithm):
+def test_different_draws_yield_different_weights(algorithm):
     """A control for the test above."""
     assert trained(algorithm, "--buffer", "cpprb_impl", "--draws", "ours") != trained(algorithm, "--buffer", "cpprb")
 
@@ -45,7 +45,7 @@ def test_prioritized_replay_runs(algorithm):
 
 
 def test_the_td_errors_of_sac_are_refused():
-    """It computes one for each pair of transitions. cpprb silently takes the first ones."""
+    """SAC computes an error for each pair of transitions; cpprb silently uses the first errors."""
     trained("SAC", "--buffer", "cpprb", "--prioritized")
     with pytest.raises(AssertionError, match="must have one value per index, got 1024 values for 32 indexes"):
         trained("SAC", "--buffer", "cpprb_impl", "--prioritized")

@@ -1,4 +1,4 @@
-"""Samples in tensors: with `out=`, and by `cpprb_impl.torch`, with a device that copies as late as possible."""
+"""Samples in tensors: by `out=`, and by `cpprb_impl.torch` with a device that copies as late as possible."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_samples_are_written_into_tensors(kind):
 
 
 class NotItsMemory:
-    """Returns a copy of its memory, as some libraries' tensors do."""
+    """Returns a copy of its memory instead of a view, as tensors of some libraries do."""
 
     def numpy(self) -> np.ndarray:
         return np.zeros((BATCH, 1), np.float32)
@@ -91,7 +91,7 @@ def test_tensors_that_do_not_fit_are_named_and_nothing_is_written(kind, wrong, e
 
 
 def newest(buffer, out=None):
-    """Add a row to a buffer of one row, and sample it: each sample has the same indexes."""
+    """Add a row to a buffer of one row, and sample it, so that all samples have the same indexes."""
     buffer.add(x=0.0)
     return buffer.sample(1, out=out) if out else buffer.sample(1)
 
@@ -111,7 +111,7 @@ def test_updates_with_a_tensor_find_their_sample(form):
     older, newer = tensors_of_one(), tensors_of_one()
     newest(buffer, older)
     newest(buffer, newer)
-    buffer.update_priorities(form(older["indexes"]), 5.0)  # late: that row is gone
+    buffer.update_priorities(form(older["indexes"]), 5.0)  # too late: the sampled row was overwritten
     assert buffer.get_max_priority() == 1.0
     buffer.update_priorities(form(newer["indexes"]), 3.0)
     assert buffer.get_max_priority() == 3.0
@@ -146,7 +146,7 @@ def no_reward(obs, _act, _goal) -> np.ndarray:
     return np.zeros((len(obs), 1))
 
 
-def test_any_buffer_whose_sample_accepts_out_works():
+def test_any_buffer_whose_sample_method_accepts_out_works():
     buffer = HindsightReplayBuffer(
         100, {"obs": {}, "act": {}, "next_obs": {}}, max_episode_len=5, reward_func=no_reward
     )
@@ -156,7 +156,7 @@ def test_any_buffer_whose_sample_accepts_out_works():
 
 
 class LateDevice:
-    """A device whose copies are made only when the program waits for them, or at the end."""
+    """A device that makes copies only when the program waits for them, or at the end."""
 
     def __init__(self, monkeypatch) -> None:
         self.waited, self.queue = 0, []
@@ -195,7 +195,7 @@ def test_a_device_receives_each_sample(late, kind):
     buffer = filled(kind)
     sampler = TensorSampler(buffer, "meta")
     batches = [sampler.sample(BATCH) for _ in range(7)]
-    assert late.waited == 5  # two samples can be on their way
+    assert late.waited == 5  # since two samples can be in transfer
     late.copy(len(late.queue))
     assert all(is_consistent(batch) for batch in batches)
     assert len({tuple(batch["act"].tolist()) for batch in batches}) == 7

@@ -98,8 +98,8 @@ def prioritized(size=40, **options):
     return TensorDictPrioritizedReplayBuffer(size, alpha=0.7, beta=0.5, **options)
 
 
-def test_draws_and_weights_equal_those_of_torchrls_buffer():
-    """The distribution of draws, and the weight of each row."""
+def test_draws_and_weights_agree_with_torchrl():
+    """Compares the distribution of draws, and the weight of each row."""
     ours, theirs = prioritized(seed=0), TheirPrioritized(alpha=0.7, beta=0.5, storage=LazyTensorStorage(40))
     np.random.seed(0)
     errors = torch.rand(40) + 0.01
@@ -107,7 +107,7 @@ def test_draws_and_weights_equal_those_of_torchrls_buffer():
     for buffer in (ours, theirs):
         buffer.extend(steps(30))
         buffer.update_priority(torch.arange(30), errors[:30])
-        buffer.extend(steps(10, seed=1))  # with the largest priority so far
+        buffer.extend(steps(10, seed=1))  # these get the largest priority so far
         buffer.update_priority(torch.arange(35, 40), errors[35:])
         batch = buffer.sample(40_000)
         index = batch["index"]
@@ -151,7 +151,7 @@ def test_a_sample_can_be_added_again():
     other = TensorDictReplayBuffer(40)
     other.extend(buffer.sample(10))
     batch = other.sample(100)
-    assert_equal(batch, added[batch["next", "reward"].ravel().long()])  # without "index" and "priority_weight"
+    assert_equal(batch, added[batch["next", "reward"].ravel().long()])  # now without "index" and "priority_weight"
 
 
 def test_beta_may_be_changed():
@@ -162,7 +162,7 @@ def test_beta_may_be_changed():
     assert (buffer.sample(50)["priority_weight"] == 1).all()
 
 
-def test_seeds_are_drawn_from_pytorchs_generator():
+def test_seeds_are_drawn_from_the_generator_of_pytorch():
     def drawn(seed):
         torch.manual_seed(seed)
         buffers = [TensorDictReplayBuffer(100) for _ in range(2)]
@@ -230,7 +230,7 @@ ROWS = {
 
 @pytest.mark.parametrize("index", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("make", [lambda: TensorDictReplayBuffer(40, optimize_memory_usage=True), prioritized])
-def test_rows_by_index_equal_those_of_torchrls_buffer(make, index):
+def test_rows_by_index_agree_with_torchrl(make, index):
     theirs = Theirs(storage=LazyTensorStorage(40))
     ours = make()
     data = steps(57)

@@ -75,11 +75,11 @@ def test_a_method_that_torchrl_calls_is_called_or_refused(kind, name):
     except TypeError as error:
         assert f"Spy must not override {name}, which is not called here: override " in str(error)
         return
-    # A user who overrides `extend` alone means all rows; TorchRL's `add` would store those added singly as they are.
+    # A user who overrides only `extend` means all rows, although TorchRL's `add` does not call it.
     assert ours == (theirs | {"add"} if name == "extend" else theirs)
 
 
-def test_the_comparison_finds_the_methods():
+def test_the_comparison_finds_the_overridden_methods():
     found = calls_that_reach(TheirPrioritized, "update_priority", storage=LazyTensorStorage(20), alpha=0.6, beta=0.4)
     assert found == {"add", "extend", "update_tensordict_priority"}
 
@@ -102,7 +102,7 @@ def test_add_goes_through_an_overridden_extend_unless_it_is_overridden_too(kind,
 
 
 class Squared(TensorDictPrioritizedReplayBuffer):
-    """Takes no priority but 0 and 1."""
+    """Replaces each priority by 0 or 1."""
 
     def update_priority(self, index, priority):
         super().update_priority(index, (torch.as_tensor(priority) > 1).float())
@@ -140,7 +140,7 @@ def test_methods_may_be_assigned():
 
 
 def attributes_of(kind) -> list[str]:
-    """The public attributes and properties of TorchRL's buffer."""
+    """Return the public attributes and properties of TorchRL's buffer."""
     buffer = THEIRS[kind](storage=LazyTensorStorage(20), **NEEDED[kind])
     properties = [n for n in dir(THEIRS[kind]) if isinstance(inspect.getattr_static(THEIRS[kind], n), property)]
     return sorted(name for name in {*vars(buffer), *properties} if not name.startswith("_"))

@@ -1,4 +1,4 @@
-"""Trainings in turns: only one trains at a time, and each counts only its own turns."""
+"""Trainings in turns: only one runs at a time, and its turns alone count as its time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READY.set()
 
 
 class Training:
-    """A pretended training of `steps` steps that take `seconds` each; it notes when each step was made."""
+    """A simulated training of `steps` steps that take `seconds` each. It records when each step was made."""
 
     def __init__(self, other, begins, steps, seconds, timed_from=10):
         self.turns = turns.TrainingTurns(other, timed_from, begins, READY)
@@ -68,11 +68,11 @@ def test_a_turn_is_not_interrupted_and_waiting_is_not_counted(monkeypatch, first
     for (_, before), (_, after) in itertools.pairwise(order):
         changes += before != after
     assert len(order) == first[0] + second[0] - 20
-    assert 2 <= changes <= 20  # they alternate, and not with each step
+    assert 2 <= changes <= 20  # they alternate, but not after each step
     for each, (steps, seconds) in zip(pair, (first, second), strict=True):
         assert each.turns.seconds >= (steps - 10) * seconds
         assert each.turns.seconds < each.made[-1] - each.made[0] + 0.1
-    # Both together were never training at the same time: the counted seconds fit into the time that passed.
+    # The trainings never ran at the same time: the counted seconds fit into the elapsed time.
     assert sum(each.turns.seconds for each in pair) <= order[-1][0] - min(each.made[0] for each in pair) + 0.1
 
 
@@ -82,7 +82,7 @@ def test_the_relative_speed_is_that_of_the_turns(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_each_buffer_is_compared_with_that_of_the_library(seed):
+def test_each_buffer_is_compared_with_the_librarys_own(seed):
     (result,) = measure.measure_in_turns(OURS, TASK, seed)
     assert (result.benchmark, result.outcome) == (RELATIVE_SPEED, "ok") and result.value > 0
     assert result.params == {"task": CARTPOLE.name, "steps": 1_500, "episodes": 20}
@@ -108,7 +108,7 @@ class Forgetful(Slow):
 
 
 class Failing(Slow):
-    """Its answers are right, but only in the process that checks them."""
+    """Its answers are right only in the process that checks them."""
 
     @classmethod
     def algorithm(cls, learner):
@@ -126,7 +126,7 @@ class Killed(Slow):
 
 
 def measured(monkeypatch, *, arm=Slow, reference=None):
-    """Return the result of an arm that is not in the registry, and if need be of another reference."""
+    """Return the result of an arm that is not in the registry, compared with `reference` if there is one."""
     known = registry.learner_class(REFERENCE)
     monkeypatch.setattr(
         measure.registry, "learner_class", lambda name: (reference or known) if name == REFERENCE else arm
@@ -147,7 +147,7 @@ def test_no_speed_is_reported_for_a_wrong_answer(monkeypatch):
 
 
 @pytest.mark.parametrize(("arm", "reason"), [(Failing, "ValueError: out of order"), (Killed, "its process ended")])
-def test_a_training_that_fails_is_a_finding(monkeypatch, arm, reason):
+def test_a_failing_training_is_a_finding(monkeypatch, arm, reason):
     result = measured(monkeypatch, arm=arm)
     assert result.outcome == "failed" and reason in result.reason
 

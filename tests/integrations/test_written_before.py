@@ -64,7 +64,7 @@ def seen(buffer: Any) -> dict[str, Any]:
 
 
 def drawn(buffer: Any) -> dict[str, Any]:
-    """Return a batch as arrays, after the generators that may draw it began anew."""
+    """Return a batch as arrays, after reseeding each generator that may draw it."""
     np.random.seed(7)
     if buffer._draws_from_ring():
         buffer.reseed(7)
@@ -75,7 +75,7 @@ def drawn(buffer: Any) -> dict[str, Any]:
 
 
 def assert_goes_on(buffer: Any, expected: Any, kind: Kind) -> None:
-    """Assert that the buffers are equal, and stay so while they are used further."""
+    """Assert that the buffers are equal, and remain equal in further use."""
     assert type(buffer) is type(expected)
     if kind.space is GOALS:
         buffer.set_env(environments())
@@ -115,7 +115,7 @@ class Spaces(gymnasium.Env):
 
 
 @pytest.mark.parametrize("name", ["sb3", "sb3_nstep", "sb3_her"])
-def test_model_learns_from_a_saved_buffer(name):
+def test_a_model_learns_from_a_saved_buffer(name):
     kind = OF_SB3[name]
     goals = kind.space is GOALS
     env = environments() if goals else DummyVecEnv([lambda: Spaces(kind.space)] * N_ENVS)
@@ -133,7 +133,7 @@ def test_model_learns_from_a_saved_buffer(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_saved_model_makes_a_buffer_of_its_class(name):
+def test_a_saved_model_makes_a_buffer_of_its_class(name):
     algorithm, buffer = MODELS[name]
     model = algorithm.load(WRITTEN / f"{name}.zip", env=DummyVecEnv([Rooms]), device="cpu")
     assert model.replay_buffer_class is buffer
@@ -174,7 +174,7 @@ def test_frames_in_a_pickle_are_those_of_the_buffer():
     np.testing.assert_array_equal(frames[STORED], expected[STORED])
 
 
-def test_sampler_in_a_pickle_draws_as_a_new_one():
+def test_a_sampler_in_a_pickle_draws_as_a_new_one():
     samplers = pickle.loads(written("sampler.pickle")), sampler()
     assert type(samplers[0]) is type(samplers[1])
     for each in samplers:
@@ -201,8 +201,8 @@ def test_every_buffer_of_stable_baselines3_is_among_the_kinds():
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in WRITTEN.glob("*.pickle")))
-def test_pickle_contains_no_names_of_the_tests(name):
-    """Or the data could no longer be read once the tests have other names."""
+def test_no_pickle_contains_names_of_the_tests(name):
+    """If it did, the data could no longer be read after tests are renamed."""
     reader = Reader(written(name))
     reader.load()
     assert not [each for each in reader.named if each.startswith(("tests", "__main__"))]

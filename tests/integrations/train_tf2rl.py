@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 STEPS, WARMUP, BATCH = 400, 100, 32
-WITH_ERRORS = "SAC with TD errors"  # one per transition, as prioritized replay needs
+WITH_ERRORS = "SAC with TD errors"  # one error per transition, as prioritized replay needs
 ENVS = {"DQN": "CartPole-v1", "DDPG": "Pendulum-v1", "SAC": "Pendulum-v1", WITH_ERRORS: "Pendulum-v1"}
 
 
@@ -34,7 +34,7 @@ def parse() -> argparse.Namespace:
 
 
 def replace_cpprb(exact: bool) -> None:
-    """Import our buffer as cpprb. With `exact`, its uniform buffer draws the rows that cpprb's would."""
+    """Import our buffer as cpprb. With `exact`, the uniform buffer draws the same rows as cpprb's."""
     import cpprb_impl
 
     sys.modules["cpprb"] = cpprb_impl

@@ -15,13 +15,13 @@ from reports.figures.ranking import answers_of
 from reports.sections import context_of
 from results import RUNS, Run, latest, load
 
-#: A figure is missing, and the buffer is not the reason.
+#: Status of a cell whose figure is missing for a reason other than the buffer.
 LACKING = ("left_out", "broken", "interrupted")
 MOST_OTHER_SHARE = 1 / 2
 
 
 def missing(run: Run, named: Sequence[str] = ()) -> list[str]:
-    """Return what is missing, one line each, only of the named peers if there are any."""
+    """Return a line for each missing figure, of only the named peers if there are any."""
     calls = [record for record in run.records if record.suite == "throughput"]
     lines = [
         f"{record.label}: {record.status}: {record.reason}"
@@ -34,14 +34,14 @@ def missing(run: Run, named: Sequence[str] = ()) -> list[str]:
 
 
 def verdicts(run: Run) -> tuple[int, int]:
-    """Return for how many timed calls the fastest is known, or known to be within 10% of the next; and of how many."""
+    """Return how many timed calls have a verdict (clear, likely, or within 10%), and how many there are."""
     jobs = context_of(run).ranking.get("throughput", [])
     answers = [each for each in answers_of(run, jobs, None) if each.runner_up]
     return sum(each.clear or each.likely or each.is_equal for each in answers), len(answers)
 
 
 def main(named: Sequence[str]) -> int:
-    newest = latest(folders=(RUNS,))  # not a committed run
+    newest = latest(folders=(RUNS,))  # ignores committed runs
     if newest is None:
         print(f"there is no run in {RUNS}")
         return 1
@@ -51,7 +51,7 @@ def main(named: Sequence[str]) -> int:
         print(f"{newest.name}: no launch reported how it spent its time")
         return 1
     seconds = sum(each.seconds for each in run.spent)
-    # Of all launches together: one that repeats only the calls still open is short, and half of it is its start.
+    # For all launches together, since a launch that repeats only open cells is short, and half of it is start-up.
     share = sum(each.other_share * each.seconds for each in run.spent) / seconds
     print("\n".join(lines) or f"{newest.name} has all figures")
     print(f"verdicts on the fastest: {decided} of {asked}")

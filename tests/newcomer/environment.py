@@ -1,4 +1,4 @@
-"""An environment that a newcomer may have: observations are dicts of an image and a state, 100 kB per transition."""
+"""An environment that a newcomer may have: observations with an image and a state, 100 kB per transition."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def package_files() -> set[str]:
 
 
 def problems(wheel: Path) -> list[str]:
-    """Return what is wrong with this wheel, one sentence each."""
+    """Return a sentence for each fault of this wheel."""
     with ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -45,7 +45,7 @@ def problems(wheel: Path) -> list[str]:
 
 
 def wrong_tags(wheel: Message, extension: re.Match) -> list[str]:
-    """Of those in its WHEEL file: all must be of a manylinux, for the extension's Python and processor."""
+    """Return the wrong tags in its WHEEL file: all must be manylinux, for the extension's Python and processor."""
     tags = wheel.get_all("Tag", [])
     right = [tag for tag in tags if (found := TAG.fullmatch(tag)) and found.groupdict() == extension.groupdict()]
     return [] if tags and right == tags else [f"tags must be of manylinux and fit {extension[0]}, got {tags}"]

@@ -1,4 +1,4 @@
-"""Run the programs of the given pages and files that need no other package than this one and NumPy.
+"""Run the programs in the given pages and files that need no packages except this one and NumPy.
 
 `python -I examples.py README.md examples/apex.py`: a page's programs are its Python blocks that import this package.
 """
@@ -14,11 +14,11 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 AT_HAND = sys.stdlib_module_names | {"cpprb_impl", "numpy"}
-OPTIONAL = {"cleanrl", "hosts", "ray", "sb3", "torch", "torchrl"}  # they need more, and may be imported by name
+OPTIONAL = {"cleanrl", "hosts", "ray", "sb3", "torch", "torchrl"}  # need more, and may be imported by name
 
 
 def imported(source: str) -> set[str]:
-    """Top-level packages, and `cpprb_impl.x` where that is one of those that need more."""
+    """Return top-level packages, and `cpprb_impl.x` if that module needs more packages."""
     names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -34,7 +34,7 @@ def main(what: str, path: str) -> int:
         np.savez(path, **got)
         return 0
     with np.load(path) as wanted:
-        # Newer processors fuse a product and a sum: powers may differ in their last bits.
+        # Newer processors fuse a multiplication and an addition, so powers may differ in their last bits.
         wrong = [name for name in wanted if not np.allclose(got[name], wanted[name], rtol=1e-5)]
     if wrong or len(got) != len(wanted.files):
         print("not what came out here:", wrong)

@@ -15,7 +15,7 @@ FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>.+)>:$")
 PREFIX = r"(?:(?:rep|repz|repnz|lock|notrack|data16|cs|bnd)\s+)*"
 INSTRUCTION = re.compile(rf"^\s+[0-9a-f]+:\s+{PREFIX}(?P<mnemonic>[a-z0-9]+)")
 VERSION = re.compile(r"\.(arch_\w+|avx\w*|sse4\w*|fma|bmi2?)\b")
-# AVX and what came after it begin with v; then BMI, and what x86-64-v2 has beyond the baseline.
+# The names of AVX and later instructions begin with v. The others are BMI, and what x86-64-v2 adds to the baseline.
 NEWER = re.compile(
     r"v(?!err$|erw$|mcall$)\w+|andn|bextr|bls\w+|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|lzcnt|popcnt|crc32[bwlq]?"
     r"|movbe|pshufb|pmulld|pabs[bwd]|phadd\w+|palignr|pblend\w*|blendv?p[sd]|round[sp][sd]|ptest|pcmpgtq|pcmpeqq"
@@ -24,7 +24,7 @@ NEWER = re.compile(
 
 
 def newer_instructions(lines: Iterable[str]) -> tuple[Counter, Counter]:
-    """How many there are in versioned functions, and in all others, by function."""
+    """Count the newer instructions in versioned functions and in all other functions, by function."""
     versioned: Counter = Counter()
     others: Counter = Counter()
     name = ""

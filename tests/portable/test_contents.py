@@ -59,7 +59,7 @@ def test_a_superfluous_file_is_a_problem(name, tmp_path):
     assert problems(tmp_path, more=[name]) == [f"{name} should not be in it"]
 
 
-def test_zero_or_two_extensions_are_a_problem(tmp_path):
+def test_a_wheel_with_zero_or_two_extensions_has_a_problem(tmp_path):
     assert problems(tmp_path, without=[EXTENSION]) == ["there must be one extension, got []"]
     (problem,) = problems(tmp_path, more=[EXTENSION.replace("312", "311")])
     assert problem.startswith("there must be one extension, got [") and "cpython-311" in problem

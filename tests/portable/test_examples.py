@@ -40,7 +40,7 @@ def test_a_program_of_the_page_runs(line, tmp_path, capfd):
         "from cpprb_impl.sb3 import ReplayBuffer",
     ],
 )
-def test_programs_with_other_requirements_are_skipped_but_one_must_run(line, tmp_path, capfd):
+def test_programs_with_other_requirements_are_skipped_but_at_least_one_must_run(line, tmp_path, capfd):
     status, out = run(tmp_path, capfd, line)
     assert status == 1 and "not run, it imports" in out and out.endswith("no program was run\n")
 

@@ -1,4 +1,4 @@
-"""One cluster for all tests that can share it, in one worker of pytest-xdist: starting one takes seconds."""
+"""One cluster for all tests that can share it, in one worker of pytest-xdist: it takes seconds to start."""
 
 from __future__ import annotations
 

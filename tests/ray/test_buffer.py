@@ -1,4 +1,4 @@
-"""The buffer over the hosts of a Ray cluster, which has one host here."""
+"""The buffer on the hosts of a Ray cluster, here with one host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import pytest
 
 ray = pytest.importorskip("ray")
 
-from ray.exceptions import RayError  # noqa: E402 (only if there is Ray)
+from ray.exceptions import RayError  # noqa: E402 (only if Ray is installed)
 
 from cpprb_impl.hosts import kept  # noqa: E402 (the same)
 from cpprb_impl.hosts.explorer import LocalExplorer  # noqa: E402 (the same)
@@ -53,7 +53,7 @@ class Made(NamedTuple):
 def made(size: float, kind: type = PrioritizedReplayBuffer, **options) -> Iterator[Made]:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ResourceWarning)  # of other objects, freed meanwhile
+        warnings.simplefilter("ignore", ResourceWarning)  # about other objects that are freed meanwhile
         buffer = kind(size, FIELDS, **options)
     with closing(buffer):
         yield Made(buffer, heard)
@@ -67,7 +67,7 @@ class Counting(PrioritizedReplayBuffer):
         super().add(**steps)
 
 
-# Starting a buffer takes seconds, so each of these has several options.
+# Starting a buffer takes seconds, so each of these fixtures combines several options.
 @pytest.fixture(scope="module")
 def with_defaults(cluster):
     with made(10_000, normalize="buffer") as each:
@@ -82,14 +82,14 @@ def unencrypted(cluster):
 
 @pytest.fixture(scope="module")
 def counting(cluster):
-    """Of a subclass, with a float as size."""
+    """A buffer of a subclass, with a float as size."""
     with made(100.9, Counting, normalize=None) as each:
         yield each
 
 
 @pytest.fixture
 def buffer(with_defaults):
-    """An empty buffer that other tests use too: they may not kill, lose or replace its processes."""
+    """An empty buffer that several tests share: they must not kill, lose or replace its processes."""
     before = set(threading.enumerate())
     empty = with_defaults.emptied()
     yield empty
@@ -153,12 +153,12 @@ def test_rows_that_were_just_added_are_counted(buffer):
     buffer.add(**rows(0, 1))
     for stored in range(2, 200):
         if stored % 2:
-            buffer.sample(4)  # which leaves answers on their way
+            buffer.sample(4)  # leaves replies in transit
         buffer.add(**rows(stored, 1))
         assert buffer.get_stored_size() == stored
 
 
-def test_a_buffer_that_is_dropped_is_freed(buffer):
+def test_a_buffer_without_references_is_freed(buffer):
     copy, before = pickle.loads(pickle.dumps(buffer)), set(threading.enumerate())
     copy.add(**rows(0, 10))
     (watching,) = set(threading.enumerate()) - before
@@ -167,7 +167,7 @@ def test_a_buffer_that_is_dropped_is_freed(buffer):
     freed = weakref.ref(copy)
     del copy
     gc.collect()
-    wait_until(lambda: freed() is None and attached() == 0)  # the watching thread may just be looking
+    wait_until(lambda: freed() is None and attached() == 0)  # the watching thread may be using it at this moment
     wait_until(lambda: not watching.is_alive())
 
 
@@ -185,7 +185,7 @@ def test_a_subclass_may_override_add(counting):
         assert buffer.calls == buffer.get_stored_size() == 10
 
 
-def test_the_error_in_a_forked_child_says_to_use_ray(buffer):
+def test_the_error_in_a_forked_child_suggests_ray(buffer):
     buffer.add(**rows(0, 10))
     buffer.sample(4)
     for name in ("sample", "flush", "save_transitions"):
@@ -207,14 +207,14 @@ def say_error(says, call, buffer) -> None:
 
 
 def attached() -> int:
-    """How often this process has mapped the memory of a shard."""
+    """Return how many times this process has mapped the memory of a shard."""
     return sum(kept.PREFIX in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
 def test_a_shard_whose_supervisor_is_killed_returns_with_its_rows(own_buffer):
     own_buffer.add(**rows(0, 100))
     drawn = own_buffer.sample(32)
-    assert "add" in vars(own_buffer)  # the shared buffer's own
+    assert "add" in vars(own_buffer)  # the add method of the shared buffer
     killed = kill_supervisor(own_buffer)
     for first in range(100, 1000, 10):  # meanwhile, rows are stored as before
         own_buffer.add(**rows(first, 10))
@@ -228,7 +228,7 @@ def test_a_shard_whose_supervisor_is_killed_returns_with_its_rows(own_buffer):
     assert own_buffer.get_stored_size() == 1100 and (batch["obs"] == batch["id"]).all()
 
 
-def test_an_explorer_continues_after_a_pause_in_which_its_supervisor_was_replaced(own_buffer, monkeypatch):
+def test_an_explorer_continues_after_its_supervisor_is_replaced_during_a_pause(own_buffer, monkeypatch):
     for stored, (patience, stays) in zip((0, 300), [(5.0, True), (0.3, False)], strict=True):
         monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", patience)
         with closing(pickle.loads(pickle.dumps(own_buffer))) as copy:
@@ -291,12 +291,12 @@ def test_a_shard_that_loses_its_memory_returns_empty_and_a_bound_add_method_refu
     own_buffer.add(**rows(1000, 50))
     batch = own_buffer.sample(32)
     assert batch["id"].min() >= 1000 and own_buffer.get_stored_size() == 50
-    own_buffer.update_priorities(old, np.full(8, 1e9))  # of the lost shard: nothing changes
+    own_buffer.update_priorities(old, np.full(8, 1e9))  # for the lost shard, so nothing changes
     assert np.allclose(own_buffer.sample(32)["weights"], 1.0)
     monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", 0.1)
     with closing(pickle.loads(pickle.dumps(own_buffer))) as copy:
         copy.add(**rows(0, 10))
-        add = copy.add  # the shared buffer's own
+        add = copy.add  # the add method of the shared buffer
         (address,) = copy._known()()
         kept.remove(address.segment)
         kill_supervisor(copy)
@@ -334,12 +334,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def supervisor_of(buffer) -> int | None:
-    """The process of the actor that supervises the only shard, if there is one now."""
+    """Return the process of the actor that supervises the only shard, or None while there is none."""
     try:
         (shard,) = ray.get(buffer._directory.get_shards.remote())
         servers = ray.get(shard.get_servers.remote())
         return psutil.Process(next(iter(servers.values()))).ppid()
-    except (RayError, psutil.NoSuchProcess):  # it has just died
+    except (RayError, psutil.NoSuchProcess):  # it has died a moment ago
         return None
 
 
@@ -357,10 +357,10 @@ def test_a_saved_buffer_can_be_loaded(buffer, counting, tmp_path):
         buffer.save_transitions(tmp_path / "saved")
     with pytest.raises(FileNotFoundError, match="contains no shard files"):
         buffer.load_transitions(tmp_path)
-    with closing(counting.emptied()) as loaded:  # of a different size
+    with closing(counting.emptied()) as loaded:  # with a different size
         loaded.load_transitions(tmp_path / "saved")
         drawn = np.concatenate([loaded.sample(100)["id"] for _ in range(20)])
-        assert loaded.get_stored_size() == 100 and 52 < drawn.mean() < 68  # by priority 61, uniform 49.5
+        assert loaded.get_stored_size() == 100 and 52 < drawn.mean() < 68  # 61 if drawn by priority, 49.5 if uniformly
         file = tmp_path / "saved" / "shard-0-of-1.npz"
         file.write_bytes(file.read_bytes()[:-100])
         with pytest.raises(ValueError, match=f"{file}: .*cut short"):
@@ -407,7 +407,7 @@ def learn_with_others(buffer, own: Path, seconds: float) -> int:
 
 
 def test_two_learners_share_the_buffer(buffer, tmp_path):
-    buffer.add(**rows(0, 1000), priorities=np.full(1000, 1e4))  # so that each row is soon drawn and updated
+    buffer.add(**rows(0, 1000), priorities=np.full(1000, 1e4))  # so that each row is soon drawn and gets a new priority
     learners = [learn_with_others.remote(buffer, tmp_path / name, 1.0) for name in "ab"]
     assert min(ray.get(learners)) > 10
     drawn = np.concatenate([buffer.sample(500)["id"] for _ in range(20)])
@@ -517,7 +517,7 @@ def test_a_closed_buffer_refuses_calls_while_its_directory_ends(monkeypatch):
     used, new = (pickle.loads(pickle.dumps(buffer)) for _ in range(2))
     used.add(**rows(0, 10))
     with monkeypatch.context() as patch:
-        patch.setattr(ray, "kill", lambda actor: None)  # Ray may take some time for it
+        patch.setattr(ray, "kill", lambda actor: None)  # as if Ray took some time to kill the actor
         buffer.close()
     for call in CALLS.values():
         with pytest.raises(ConnectionError, match="the process that created the buffer has closed it"):
@@ -588,7 +588,7 @@ def test_a_buffer_of_an_earlier_cluster_refuses_calls(program):
 
 
 def test_closing_after_ray_was_shut_down_raises_no_error(program):
-    """Nor does it start Ray again, and it leaves a later connection alone."""
+    """It does not start Ray again either, nor affect a later connection."""
     assert program.returncode == 0 and "Error" not in program.stderr
     assert program.stdout.splitlines()[1] == "closed"
 

@@ -6,7 +6,7 @@ import pytest
 
 ray = pytest.importorskip("ray")
 
-from ray.cluster_utils import Cluster  # noqa: E402 (only if there is Ray)
+from ray.cluster_utils import Cluster  # noqa: E402 (only if Ray is installed)
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402 (the same)
 
 from cpprb_impl.ray import PrioritizedReplayBuffer  # noqa: E402 (the same)
@@ -25,7 +25,7 @@ def cluster():
 
 @ray.remote(num_cpus=0)
 def make() -> tuple[str, str]:
-    """Make a buffer; return the node of this task, and that of the buffer's directory."""
+    """Make a buffer; return the node of this task and the node of the buffer's directory."""
     buffer = PrioritizedReplayBuffer(10, {"obs": {}})
     there = ray.get(buffer._directory.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()))
     buffer.close()
@@ -33,8 +33,8 @@ def make() -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_the_directory_runs_on_the_node_of_the_buffers_creator(cluster):
-    """Ray would place it on a random node, the same for several in a row. Each node therefore creates one."""
+def test_the_directory_runs_on_the_node_that_created_the_buffer(cluster):
+    """Ray itself would place several directories in a row on one random node, so each node here creates one."""
     nodes = [node["NodeID"] for node in ray.nodes()]
     tasks = [make.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)) for node in nodes]
     assert ray.get([task.remote() for task in tasks]) == [(node, node) for node in nodes]

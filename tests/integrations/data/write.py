@@ -32,7 +32,7 @@ from tests.cpprb_impl.data.write import write_missing
 from tests.integrations.tasks import Goals, Rooms
 
 WRITTEN = Path(__file__).parent / "written"
-SIZE, N_ENVS = 8, 2  # steps of each environment, environments
+SIZE, N_ENVS = 8, 2  # steps of each environment, number of environments
 STEPS, LATER = 11, 4  # more than SIZE; steps that are added after the data has been read
 ACTION = spaces.Box(-1, 1, (2,), np.float32)
 BOX = spaces.Box(-1000, 1000, (3,), np.float32)
@@ -73,7 +73,7 @@ class Kind:
 
     def add(self, buffer: Any, first: int, end: int) -> None:
         for time in range(first, end):
-            at = 10 * (time // 5) + time  # no episode begins where the one before ended
+            at = 10 * (time // 5) + time  # no episode begins where the previous one ended
             obs, following = (observation(self.space, each) for each in (at, at + 1))
             ended, truncated = time % 5 == 4, time % 10 == 9
             rewards, dones = np.arange(N_ENVS) + time / 2, np.full(N_ENVS, ended)
@@ -84,7 +84,7 @@ class Kind:
         self.add(buffer, 0, self.steps)
         if self.assigned:
             buffer.rewards = buffer.rewards + 0.5
-            buffer.actions[SIZE - 1] = 0.75  # of a step that is not stored
+            buffer.actions[SIZE - 1] = 0.75  # the action of a step that is not stored
             buffer.pos = SIZE
         if self.priorities:
             buffer.update_priorities(np.arange(5), np.arange(5) / 4)
@@ -192,7 +192,7 @@ PUBLIC = {
     "cleanrl": ["ReplayBuffer", "ReplayBufferSamples"],
     "torchrl": ["TensorDictReplayBuffer", "TensorDictPrioritizedReplayBuffer"],
 }
-# Models, whose archives name the class of their buffer.
+# Models; the archive of each names the class of its buffer.
 MODELS: dict[str, tuple[type, type]] = {
     "model_prioritized": (sb3.PrioritizedDQN, sb3.PrioritizedReplayBuffer),
     "model_nstep": (DQN, sb3.NStepReplayBuffer),
@@ -218,7 +218,7 @@ def saved_buffer(buffer: Any) -> bytes:
 
 
 def contents() -> dict[str, Callable[[], bytes]]:
-    """Return what makes each file of `WRITTEN`."""
+    """Return the function that makes each file of `WRITTEN`, by name."""
     made: dict[str, Callable[[], bytes]] = {}
     for name, kind in OF_SB3.items():
         made[f"{name}.pickle"] = lambda kind=kind: saved_buffer(kind.fill(kind.make()))

@@ -1,4 +1,4 @@
-"""A pytest plugin that puts our replay buffers in place of Stable-Baselines3's, for its own tests."""
+"""A pytest plugin that runs Stable-Baselines3's own tests with our replay buffers in place of the originals."""
 
 from __future__ import annotations
 
