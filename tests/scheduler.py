@@ -1,4 +1,4 @@
-"""The scheduler of `--dist=loadscope`, apart from order.py because not every venv of the tests has xdist."""
+"""The scheduler of `--dist=loadscope`. It is not in order.py because some venvs of the tests lack xdist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class LongestFirst(LoadScopeScheduling):
     """Hands out whole units in the order of their first tests, into which the workers have sorted them."""
 
     def __init__(self, config: pytest.Config, log: object = None) -> None:
-        config.option.loadscopereorder = False  # would order units by their numbers of tests
+        config.option.loadscopereorder = False  # which would sort units by their numbers of tests
         super().__init__(config, log)
         self._units = Units()
 
@@ -20,7 +20,7 @@ class LongestFirst(LoadScopeScheduling):
         return self._units.of(test)
 
     def mark_test_complete(self, node: object, item_index: int, duration: float = 0) -> None:
-        """Forget the test, and the unit with its last one: the base class counts those that remain each time."""
+        """Remove the test, and its unit after the last test. The base class counts the remaining tests each time."""
         test = self.registered_collections[node][item_index]
         units, unit = self.assigned_work[node], self._split_scope(test)
         units[unit].pop(test, None)
@@ -29,7 +29,7 @@ class LongestFirst(LoadScopeScheduling):
         self._reschedule(node)
 
     def remove_node(self, node: object) -> str | None:
-        """Return the test that crashed this worker, which is not run again."""
+        """Remove a worker; return the test that crashed it, which is not run again."""
         work = self.assigned_work[node]
         scope, running = next(((scope, test) for scope, unit in work.items() for test in unit), (None, None))
         if scope is None:

@@ -17,14 +17,14 @@ def large() -> Run:
 
 @pytest.fixture(scope="module")
 def without_pictures() -> Iterator[None]:
-    """Drawing takes most of the time of a report: for tests of its sentences and tables alone."""
+    """Draw no pictures, which would take most of the time of a report: for tests of its sentences and tables only."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "draw", lambda name, _make: plots.Picture(name, "<svg></svg>", b"no picture"))
         yield
 
 
 def figures_of(markdown: str) -> dict[tuple[str, str, str], str]:
-    """Return the cells of a Markdown report's tables of all figures: (suite and workload, peer, job) -> text."""
+    """Return the cells of a report's tables of all figures in Markdown: (suite and workload, peer, job) -> text."""
     found = {}
     told = markdown.split("\n## All figures\n")[1].split("\n## ")[0]
     for title, table in re.findall(r"^### (.*)$|((?:^\|.*\n)+)", told, re.MULTILINE):

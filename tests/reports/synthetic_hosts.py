@@ -9,7 +9,7 @@ from results import Run
 
 from .synthetic_runs import FIELDS, MACHINE
 
-#: Costs per row and per byte both matter at these row sizes, so that a fit can find each of them.
+#: At these row sizes, costs per row and per byte both matter, so a fit can find both.
 COSTS = RequestCosts(
     learn=Cost(1e-4, 1e-7, 3e-10, 2e-10),
     draw=Cost(5e-5, 2e-7, 4e-10, 0.0),

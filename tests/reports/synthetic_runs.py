@@ -1,6 +1,6 @@
-"""SYNTHETIC run files, for tests only: every figure here is invented. Nothing of this is ever committed as a record.
+"""SYNTHETIC run files, for tests only: every figure here is invented. None of these files may be committed as a record.
 
-python tests/reports/synthetic_runs.py OUT.json    writes the large one, to look at its report
+python tests/reports/synthetic_runs.py OUT.json    writes the large run, for a look at its report
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FEATURES = {
     "framework": "NumPy",
     "licence": "MIT",
 }
-#: What differs from FEATURES.
+#: peer -> the features in which it differs from FEATURES
 PEERS = {
     "cpprb_impl": {"processes": "MP classes, three lock disciplines"},
     "cpprb": {"n_step": "yes", "processes": "MP classes"},
@@ -102,7 +102,7 @@ def throughput_run(
     blocks: int = 5,
     noise: float = 0.04,
 ) -> Run:
-    """Invented throughput of these peers: SECONDS, times the workload's size, times lognormal noise."""
+    """Return invented throughput of these peers: SECONDS, times the workload's size, times lognormal noise."""
     random = np.random.default_rng(1)
     run = empty_run()
     for name in peers:
@@ -133,7 +133,7 @@ def throughput_cell(run: Run, benchmark: str, batch: int, peer: str, workload: s
 
 
 def add_apex_job(run: Run, peer: str, rates: Mapping[str, float], blocks: int = 5, **params: int | str) -> None:
-    """Add figures of one Ape-X job; those of later launches are larger, by up to 4%."""
+    """Add figures of one Ape-X job; later launches have larger figures, by up to 4%."""
     for benchmark, value in rates.items():
         blocked = benchmark.endswith("blocked")
         record = run.cell(
@@ -146,7 +146,7 @@ def add_apex_job(run: Run, peer: str, rates: Mapping[str, float], blocks: int = 
 
 
 def add_apex(run: Run, blocks: int = 5, noise: float = 0.05) -> None:
-    """Invented Ape-X figures: variants of peers, larger is better."""
+    """Add invented Ape-X figures of variants of peers; larger is better."""
     random = np.random.default_rng(2)
     variants = {
         "cpprb_impl[lock=buffer]": (30e3, 0.85, 900),
@@ -170,7 +170,7 @@ def add_apex(run: Run, blocks: int = 5, noise: float = 0.05) -> None:
                     record.add_sample(block, value * random.lognormal(0, noise))
 
 
-#: Invented: rows a second at one explorer, samples a second, share of the slowest; a step's seconds; an add's alone.
+#: Invented: rows per second of one explorer, samples per second, share of the slowest; seconds per step and per add.
 SHARED = {
     "cpprb_impl[lock=buffer]": (2e6, 5e5, 0.8, 2.5e-6, 1.5e-7),
     "cpprb[MP]": (4e4, 1e4, 0.6, 1e-4, 1.5e-5),
@@ -178,7 +178,7 @@ SHARED = {
 
 
 def add_sharing(run: Run, explorers: tuple[int, ...] = (1, 4), blocks: int = 3) -> None:
-    """Invented figures of shared buffers, and of the unshared cpprb_impl, which takes half a shared one's time."""
+    """Add invented figures of shared buffers, and of the unshared cpprb_impl, which needs half of their time."""
     units = {"adds": "rows/s", "samples": "samples/s", "slowest": "of a fair share"}
 
     def cell(benchmark: str, peer: str, params: dict, unit: str, value: float) -> None:
@@ -205,7 +205,7 @@ def add_sharing(run: Run, explorers: tuple[int, ...] = (1, 4), blocks: int = 3) 
     cell("add_alone", "cpprb_impl", {"batch": 1, "capacity": 1_000}, "s/transition", 7.5e-8)
 
 
-#: What is wrong with them, by benchmark; None: it could not be tested.
+#: What is wrong with the buffers, by benchmark; None means that it could not be tested.
 FOUND = {
     "cpprb_impl[lock=buffer]": {},
     "cpprb[MP]": {"torn": "12 of 480,000 rows read were torn", "killed": "the learner blocked for ever"},
@@ -215,7 +215,7 @@ FOUND = {
 
 
 def add_integrity(run: Run) -> None:
-    """Invented findings of the integrity suite; the run must have the peers."""
+    """Add invented findings of the integrity suite. The run must contain the peers."""
     units = {"torn": "rows read", "lost": "rows added", "killed": "kills", "starvation": "of a fair share"}
     run.add_workload(
         name="certified", version="1", source="synthetic", transitions=1, row_bytes=41, sha256="cd" * 32,
@@ -241,7 +241,7 @@ BYTES = {"cpprb_impl": (48, 57, 40), "cpprb": (46, 62, 41), "baselines-style": (
 
 
 def add_memory(run: Run, blocks: int = 1) -> None:
-    """Invented bytes per transition; None is a peer that does not offer it."""
+    """Add invented bytes per transition; None means that a peer lacks the feature."""
     for place, benchmark in enumerate(MEMORY_JOBS):
         for peer, values in BYTES.items():
             record = run.cell(
@@ -263,9 +263,9 @@ def gate_run(
     outliers: float = 0.0,
     seed: int = 3,
 ) -> Run:
-    """Base and head; head's first benchmark takes `1 + slower` times as long.
+    """Return a run of base and head, in which head's first benchmark takes `1 + slower` times as long.
 
-    `outliers` is the chance of a launch that is 1.5 to 3 times as slow.
+    `outliers` is the probability that a launch is 1.5 to 3 times as slow.
     """
     random = np.random.default_rng(seed)
     run = empty_run("gate")
@@ -286,7 +286,7 @@ def gate_run(
 
 
 def large_run() -> Run:
-    """Six peers, three workloads, both suites, and some of everything that can go wrong."""
+    """Return a run of six peers, three workloads and two suites, with an example of each kind of failure."""
     run = throughput_run(workloads=tuple(FIELDS))
     add_apex(run)
     run.add_peer(

@@ -1,6 +1,6 @@
-"""SYNTHETIC, for tests only: a run that looks like `make bench`: whole steps, tails of latency, shared buffers.
+"""SYNTHETIC, for tests only: a run like that of `make bench`: whole steps, tails of latency, shared buffers.
 
-python tests/reports/synthetic_use.py OUT.json    writes it, to look at its report
+python tests/reports/synthetic_use.py OUT.json    writes the run, for a look at its report
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from results import Run, save
 from .synthetic_runs import FEATURES, add_integrity, add_workload, throughput_run
 
 ATARI, CARTPOLE = "ALE/Seaquest-v5", "CartPole-v1"
-#: Invented: how many times cpprb's time each takes.
+#: Invented: each peer's time as a multiple of cpprb's.
 SLOWER = {
     "cpprb_impl": 0.08,
     "cpprb": 1.0,
@@ -85,7 +85,7 @@ def add_latency(run: Run, blocks: int = 5) -> None:
 
 
 def add_shared(run: Run, blocks: int = 5, calls: Mapping[str, int] | None = None) -> None:
-    """Ape-X with its checked rows, of which cpprb[MP]'s are torn, and fleets, in which it makes few calls."""
+    """Add Ape-X with checked rows, torn for cpprb[MP], and fleets, in which cpprb[MP] makes few calls."""
     calls = {"cpprb[MP]": 300} if calls is None else calls
     known = {peer.name for peer in run.peers}
     for peer, faster in SHARED.items():

@@ -1,4 +1,7 @@
-"""The committed records support the advice on the look-up page. Each piece of advice has a test, named after its id."""
+"""The committed records support the advice on the look-up page.
+
+Each piece of advice has a test that is named after its id.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def samples_of(profile: str) -> pd.DataFrame:
 
 
 def ratios(profile: str, reference: str, **wanted: object) -> pd.DataFrame:
-    """Return ratios to this peer at the jobs with these values, by peer; `param__batch` is the parameter batch."""
+    """Return ratios to the reference by peer, at jobs with these values; `param__batch` is the parameter batch."""
     samples = samples_of(profile)
     for name, value in wanted.items():
         samples = samples[samples[name.replace("__", ".")] == value]
@@ -57,7 +60,7 @@ def test_advice_small_agrees_with_the_records():
 def test_advice_frames_agrees_with_the_records():
     samples = samples_of("paired_training")
     pong = samples[(samples["benchmark"] == "memory") & (samples["workload"] == "PongNoFrameskip-v4")]
-    memory = frames.figures(pong).set_index("peer")["value"]  # bytes per transition
+    memory = frames.figures(pong).set_index("peer")["value"]  # in bytes per transition
     batches = ratios("quick", "cpprb", benchmark="sample", workload="ALE/Seaquest-v5", param__batch=256)
     assert 1 / MATTERS < batches.loc["cpprb_impl", "value"] < MATTERS
     assert memory["stable-baselines3[training]"] / memory["cpprb_impl[SB3, frames once]"] == pytest.approx(8, rel=0.05)
@@ -66,7 +69,7 @@ def test_advice_frames_agrees_with_the_records():
 
 def test_advice_processes_agrees_with_the_records():
     words: dict[str, set[str]] = {}
-    # Every record counts: which launch a fault shows in is a matter of chance.
+    # Every record counts, since it is a matter of chance in which launch a fault shows.
     for path in (*REFERENCE.glob("*.json"), *MACHINES.glob("*.json")):
         for peer, safety in safety_of(load(path)).items():
             words.setdefault(peer, set()).add(safety.word)
@@ -82,7 +85,7 @@ def test_advice_processes_agrees_with_the_records():
         assert learner[learner.index.str.startswith("cpprb_impl")].between(least, most).all()
 
 
-def test_readmes_rivals_are_the_fastest_of_other_libraries():
+def test_the_rivals_in_readme_are_the_fastest_of_other_libraries():
     trained = {"param__learner": "DQN", "param__environment": "200 us", "param__explorers": 8}
     learner = ratios("apex", "cpprb[MP]", benchmark="learner", **trained)
     small = {"workload": "CartPole-v1", "param__adds": 4, "param__capacity": 100_000}

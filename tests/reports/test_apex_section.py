@@ -18,7 +18,7 @@ APEX_ARMS = {"cpprb_impl[lock=none]": 9.0, "cpprb[MP]": 3.0, "cpprb[MP behind on
 
 
 def apex_grid(arms: dict[str, float], blocks_without_cost: int = 5) -> Run:
-    """Explorers are as fast as `arms` say where steps cost nothing, and equally fast where they cost 2,000 us."""
+    """Return a run whose explorers are as fast as in `arms` if steps cost nothing, but equally fast at 2,000 us."""
     run = empty_run()
     add_workload(run, "CartPole-v1")
     for name in arms:
@@ -46,19 +46,19 @@ def apex_tables(
     return claims, {(row[0], row[1]): row[2:] for row in part.values["map"]}
 
 
-def test_the_scope_of_the_lock_is_compared_with_what_its_author_claims():
+def test_the_effect_of_the_lock_is_compared_with_the_claim_of_its_author():
     claims, _ = apex_tables(APEX_ARMS)
     for side, claimed in (("explorers", "3 to 4"), ("learner", "1.2 to 2")):
         row = claims["only the scope of the lock", side]
         assert row["0 µs, N=8"].startswith(f"3.00{TIMES} [") and row["claimed"] == claimed
     assert claims["our buffer without a lock instead of the reference", "learner"]["claimed"] == ""
-    assert not any("manager" in change for change, _ in claims)  # not measured
+    assert not any("manager" in change for change, _ in claims)  # the manager was not measured
 
 
 def test_the_map_names_the_fastest_buffers_and_how_much_the_choice_matters():
     _, cells = apex_tables({**APEX_ARMS, "cpprb_impl[lock=buffer]": 8.9})
     assert cells["0 µs", "explorers"][0] == f"cpprb_impl[lock=none], cpprb_impl[lock=buffer] (9.0{TIMES})"
-    assert cells["2000 µs", "explorers"][-1].endswith(f", ... (1.0{TIMES})")  # four are alike, and three are named
+    assert cells["2000 µs", "explorers"][-1].endswith(f", ... (1.0{TIMES})")  # of four equal buffers, three are named
 
 
 def test_an_unsafe_buffer_is_not_on_the_map():

@@ -1,4 +1,4 @@
-"""A cell left out by the time budget counts neither as a win nor as a passed check, and one line says so."""
+"""A cell left out by the time budget counts neither as a win nor as a passed check, and one line reports it."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("without_pictures")
 
 
 def leave_out(run, **which):
-    """Of the records with these attributes: none has a figure."""
+    """Remove the figures of the records with these attributes."""
     for record in run.records:
         if all(getattr(record, name) == value for name, value in which.items()):
             record.samples, record.seen, record.status, record.reason = [], None, "left_out", "no time in the budget"
@@ -53,7 +53,7 @@ def pages(tmp_path):
     return lambda run: [path.read_text(encoding="utf-8") for path in build(run, tmp_path)]
 
 
-def test_job_without_leader_figure_is_not_a_win_for_a_peer():
+def test_a_job_without_a_figure_of_the_leader_is_not_a_win_for_another_peer():
     told = said(leave_out(throughput_run(), peer="cpprb_impl", benchmark="prioritized"))["One process, small rows"]
     assert " at 4 of 4 jobs on CartPole-v1" in told
     assert told.endswith(". 2 more jobs were measured without it or without a rival.")
@@ -91,7 +91,7 @@ def test_a_run_with_too_few_launches_suggests_more_minutes(blocks, minutes, hint
     assert ("For 6 jobs, the run could not tell which peer is fastest." in told) is bool(hint)
 
 
-def test_an_unchecked_buffer_is_not_called_sound():
+def test_an_unchecked_buffer_is_not_described_as_sound():
     run = use_run(blocks=3)
     for record in run.records:
         if (record.peer, record.benchmark) == ("cpprb_impl[lock=none]", "whole"):
@@ -113,7 +113,7 @@ def test_an_unchecked_buffer_is_not_called_sound():
     assert ". Not checked: " in said(run)["Many processes"]
 
 
-def test_without_integrity_figures_the_rows_checked_in_ape_x_are_named():
+def test_without_integrity_figures_the_rows_checked_in_ape_x_are_cited():
     run = use_run(blocks=3)
     run.records = [record for record in run.records if record.suite != "integrity"]
     assert said(run)["Correctness first"] == (
@@ -134,7 +134,7 @@ def test_correctness_says_what_was_checked_for_each_peer():
     assert said(run)["Correctness first"] == "Conformance: none of 2 peers was fully checked (time budget)."
 
 
-def test_a_variant_says_nothing_about_its_library():
+def test_a_checked_variant_says_nothing_about_its_library():
     run = throughput_run(blocks=1)
     add_shared(run, blocks=1)
     add_integrity(run)
@@ -164,7 +164,7 @@ def test_peers_without_any_figure_are_named_under_the_date(pages):
     assert "left out. No figures for rllib." in pages(run)[1].partition("## The answer")[0]
 
 
-def test_a_suite_left_out_entirely_takes_one_sentence(pages):
+def test_a_suite_left_out_entirely_is_reported_in_one_sentence(pages):
     run = leave_out(use_run(blocks=1), suite="latency")
     run.command = "python -m suites.run --profile survey --peers all"
     html, markdown = pages(leave_out(run, suite="integrity"))
@@ -174,7 +174,7 @@ def test_a_suite_left_out_entirely_takes_one_sentence(pages):
     assert '<section id="latency">' in html and '<a href="#integrity">' in html
 
 
-def test_the_cells_without_a_figure_add_up(pages):
+def test_the_counts_of_cells_without_a_figure_add_up(pages):
     run = leave_out(throughput_run(blocks=1), peer="rllib")
     run.records[0].samples, run.records[0].status = [], "interrupted"
     run.records[0].fail("skipped", "no such thing (synthetic)")
@@ -185,7 +185,7 @@ def test_the_cells_without_a_figure_add_up(pages):
         )
 
 
-def test_numbers_agree_with_their_nouns(pages):
+def test_nouns_agree_with_their_numbers(pages):
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
     run.minutes, run.finished = 1.0, "2026-11-20T06:31:00Z"
     add_integrity_of_two(run)
@@ -196,7 +196,7 @@ def test_numbers_agree_with_their_nouns(pages):
 
 
 def add_integrity_of_two(run):
-    """Each suite is left out in part, or has no evidence."""
+    """Add conformance and integrity of two peers, with some records left out and some without evidence."""
     add_conformance(run, ("cpprb_impl", "cpprb"))
     leave_out(run, suite="conformance", peer="cpprb")
     run.records[-2].seen = None
@@ -228,7 +228,7 @@ def test_a_mark_has_one_meaning_on_the_page_and_in_its_picture():
     ("quick", "python -m suites.run --profile quick --peers=all", False),
     ("survey", "python -m suites.run --profile survey", False),
 ])  # fmt: skip
-def test_a_run_of_the_usual_peers_says_how_to_compare_all(profile, command, is_said):
+def test_a_run_of_the_usual_peers_says_how_to_compare_all_libraries(profile, command, is_said):
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
     run.profile, run.command = profile, command
     told = said(run).get("Compared", "")
@@ -236,7 +236,7 @@ def test_a_run_of_the_usual_peers_says_how_to_compare_all(profile, command, is_s
 
 
 def test_no_lead_is_stated_if_two_others_are_too_close_to_call():
-    """Reports said "cpprb at sample 256 (0.94 times as fast as the next library)" of a median that led by chance."""
+    """Reports said "cpprb at sample 256 (0.94 times as fast as the next library)", whose median led only by chance."""
     run = throughput_run(peers=("cpprb_impl", "cpprb", "rllib"))
     for record in run.records:
         if (record.benchmark, record.params["batch"]) == ("sample", 256):

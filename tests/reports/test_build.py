@@ -28,7 +28,7 @@ CARTPOLE, FRAMES = "Throughput: CartPole-v1", "Throughput: ALE/Seaquest-v5"
 
 @pytest.fixture(scope="module")
 def pages(large, tmp_path_factory):
-    """(html, markdown, folder) of the large run."""
+    """Return (html, markdown, folder) of the large run."""
     out = tmp_path_factory.mktemp("report")
     return *(path.read_text(encoding="utf-8") for path in build(large, out)), out
 
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
 
 def tables(markdown):
-    """Every Markdown table as a list of its lines."""
+    """Return every Markdown table as a list of its lines."""
     return [part.splitlines() for part in re.findall(r"(?:^\|.*\n)+", markdown, re.MULTILINE)]
 
 
@@ -229,7 +229,7 @@ def memory_nobody_has():
 
 
 def zeros():
-    """Nothing takes no time, and holds no bytes."""
+    """Return a run in which some times and sizes are 0."""
     run = large_run()
     add_memory(run)
     for record in run.records:
@@ -262,12 +262,12 @@ def test_any_run_yields_a_report(make, tmp_path):
         assert {columns(line) for line in table} == {columns(table[0])}, table[0]
 
 
-def test_the_report_says_if_a_run_was_interrupted(tmp_path):
+def test_the_report_states_that_a_run_was_interrupted(tmp_path):
     build(one_launch(), tmp_path)
     assert "This run was interrupted" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_report_says_if_the_reference_is_missing(tmp_path):
+def test_the_report_states_that_the_reference_is_missing(tmp_path):
     build(without_reference(), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert (
@@ -301,7 +301,7 @@ def test_the_command_line_builds_a_report(tmp_path, capsys):
         (True, {"DISPLAY": ":0", "SSH_CONNECTION": "x"}, False),
     ],
 )
-def test_the_page_opens_only_at_a_terminal_with_a_screen_of_this_machine(
+def test_the_page_opens_only_from_a_terminal_on_a_machine_with_a_screen(
     terminal, variables, opened, tmp_path, monkeypatch
 ):
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
@@ -316,14 +316,14 @@ def test_the_page_opens_only_at_a_terminal_with_a_screen_of_this_machine(
     assert pages == ([f"file://{tmp_path}/out/report.html"] if opened else [])
 
 
-def test_without_any_run_the_command_says_what_to_do(tmp_path, capsys, monkeypatch):
+def test_without_any_run_the_command_says_what_to_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "latest", lambda: None)
     assert command.main(["--out", str(tmp_path)]) == 1
     assert "make bench" in capsys.readouterr().err
 
 
 def test_no_peer_is_named_in_the_code_of_reports():
-    """Except the reference: a new peer must require no change here. Advice names some peers (test_advice.py)."""
+    """The reference is an exception. A new peer requires no change here. Advice names some peers (test_advice.py)."""
     from results.verdicts import REFERENCE
 
     sources = {*command.HERE.rglob("*.py"), *command.HERE.rglob("*.j2")} - {*(command.HERE / "advice").iterdir()}

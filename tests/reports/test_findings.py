@@ -1,4 +1,4 @@
-"""Faults of a peer are findings; losses by the harness, the budget or a withdrawal are reported separately."""
+"""Faults of a peer are findings; figures lost by the harness, the budget or a withdrawal are reported separately."""
 
 import re
 
@@ -60,7 +60,7 @@ def test_a_broken_harness_and_a_withdrawn_record_have_no_figure(pages):
     assert (shown["prioritized cycle 32"], shown["add 1"]) == ("invalidated", "left out")
 
 
-def test_the_budget_says_what_it_left_out(pages):
+def test_the_page_says_what_the_budget_left_out(pages):
     said = "The run took 8 minutes of its 10-minute budget. 1 cell was left out because of the budget: 1 cell of rllib."
     assert said in pages[0] and said in pages[1]
 

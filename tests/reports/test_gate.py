@@ -1,4 +1,4 @@
-"""The gate's verdicts, when they are reached, its exit statuses, and its error rates in seeded simulations."""
+"""The gate's verdicts and when they are reached, its exit statuses, and its error rates in seeded simulations."""
 
 import dataclasses
 import math
@@ -58,7 +58,7 @@ def test_higher_is_better_reverses_the_direction():
 
 
 def test_later_pairs_do_not_change_the_verdict_on_a_benchmark():
-    """The gate stops measuring it there, so the verdict on the whole record must be the same."""
+    """The gate stops measuring it there, so the verdict from the whole record must be the same."""
     run = gate_run(noise=0.01, launches=20, benchmarks=1)
     (many,) = judge(run)
     for record in run.records:
@@ -82,18 +82,18 @@ def test_the_number_of_missing_pairs_is_estimated():
     assert word is Word.CANT_TELL and note == "needs about 3 more pairs"
 
 
-def test_an_unchanged_benchmark_passes_soon_and_is_not_a_regression():
+def test_an_unchanged_benchmark_passes_after_few_pairs_and_is_not_a_regression():
     decided = first_decisions(shift=0.0, spread=0.02)
     assert share(decided, Word.REGRESSION) == 0 and share(decided, Word.PASS) == 1
     assert np.mean([pairs for _, _, pairs in decided]) < 10
 
 
-def test_a_slow_down_that_matters_is_found():
+def test_a_relevant_slow_down_is_found():
     assert share(first_decisions(shift=0.10, spread=0.02), Word.REGRESSION) >= 0.98
     assert share(first_decisions(shift=0.20, spread=0.04), Word.REGRESSION) >= 0.98
 
 
-def test_a_slow_down_by_the_smallest_relevant_change_rarely_passes():
+def test_the_smallest_relevant_slow_down_rarely_passes():
     passed = share(first_decisions(shift=0.05, spread=0.02), Word.PASS)
     assert passed <= MISSED + 3 * math.sqrt(MISSED * (1 - MISSED) / 200)
 
@@ -107,7 +107,7 @@ def test_a_small_but_certain_slow_down_passes_and_is_noted():
 
 @pytest.mark.slow
 def test_gates_of_unchanged_benchmarks_rarely_raise_a_false_alarm():
-    """Each gate has 30 benchmarks, a fifth of them very noisy. At most 1% of the gates may raise one."""
+    """Each gate has 30 benchmarks, a fifth of them very noisy. At most 1% of the gates may raise an alarm."""
     random = np.random.default_rng(6)
     alarms = 0
     for _ in range(300):
@@ -124,7 +124,7 @@ def job(run, **about):
     return judge(run)[0].job
 
 
-def test_processes_that_compete_may_differ_by_more():
+def test_figures_of_competing_processes_may_differ_by_more():
     assert rule_of(job(gate_run(benchmarks=1))) == SINGLE
     assert rule_of(job(gate_run(benchmarks=1), params={"explorers": 4})) == MANY
     assert rule_of(job(gate_run(benchmarks=1), suite="counts", benchmark="reads")) == WORK
@@ -155,23 +155,23 @@ def counted_run(base, head, counter):
         ("futex_calls", [1.0], [0.0], Word.PASS),
     ],
 )
-def test_counts_need_no_statistics(counter, base, head, word):
+def test_counts_are_compared_without_statistics(counter, base, head, word):
     assert words(counted_run(base, head, counter)) == [word]
 
 
 def test_a_count_that_varies_between_launches_is_not_measured_to_the_end():
-    """Further launches cannot decide it."""
+    """Further launches could not decide it."""
     (verdict,) = judge(counted_run([100.0] * 2, [101.1, 100.0], "reads"))
     assert verdict.word is Word.CANT_TELL and not verdict.is_open
     assert status_of([verdict]) is Status.CANT_TELL and table.sentence([verdict]).startswith("CAN'T TELL for 1 of 1")
 
 
-def test_a_count_that_was_0_has_no_percentage_change():
+def test_a_count_that_was_0_has_no_change_in_percent():
     verdicts = judge(counted_run([0.0] * 3, [1.0] * 3, "futex_calls"))
     assert table.rows_of(verdicts)[0][5] == "was 0" and table.sentence(verdicts).endswith(": was 0")
 
 
-def test_a_lost_ability_of_head_does_not_hide_the_worst_regression():
+def test_a_benchmark_that_fails_in_head_does_not_hide_the_worst_regression():
     run = gate_run(noise=0.01, launches=14, benchmarks=5)
     for times, record in zip((1.1, 1.2, None, 1.5, 1.4), run.records[1::2], strict=True):
         if times is None:
@@ -190,12 +190,12 @@ def run_with_counts():
     return run
 
 
-def test_counts_that_have_not_changed_share_a_row():
+def test_unchanged_counts_share_a_row():
     rows = table.rows_of(judge(run_with_counts()))
     assert len(rows) == 3 and rows[-1][1].startswith("10 counts of work")
 
 
-def test_unavailable_counts_share_a_row_and_a_count_that_grew_has_its_own():
+def test_unavailable_counts_share_a_row_and_a_count_that_grew_has_a_row_of_its_own():
     run = run_with_counts()
     for record in run.records[4:20]:
         empty(record)
@@ -210,7 +210,7 @@ def test_unavailable_counts_share_a_row_and_a_count_that_grew_has_its_own():
     assert status_of(verdicts) is Status.REGRESSION
 
 
-def test_verdicts_determine_the_exit_status():
+def test_the_verdicts_determine_the_exit_status():
     quiet = judge(gate_run(noise=0.01))
     slower = judge(gate_run(slower=0.3, noise=0.01, launches=14))
     noisy = judge(gate_run(noise=0.5))
@@ -309,7 +309,7 @@ def test_an_incomplete_run_is_not_a_regression_if_strict(tmp_path, capsys):
     assert "HARNESS ERROR" in capsys.readouterr().err and page.read_text().startswith("**HARNESS ERROR: the run is")
 
 
-def test_one_cause_has_one_line():
+def test_failures_with_one_cause_share_a_line():
     run = gate_run(noise=0.01, benchmarks=6)
     for number in (3, 5, 7):
         run.records[number].fail("wrong", f"uniform: row {number} was drawn {number}00 times\nat length")
@@ -336,7 +336,7 @@ def test_installed_files_may_grow_by_100_kilobytes(base, head, word):
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong", "skipped"])
-def test_a_lost_ability_of_head_is_a_regression(status, tmp_path, capsys):
+def test_a_benchmark_that_fails_only_in_head_is_a_regression(status, tmp_path, capsys):
     run = gate_run(noise=0.01, benchmarks=3)
     run.records[3].fail(status, "a row was never added")
     save(tmp_path / "gate.json", run)
@@ -344,7 +344,7 @@ def test_a_lost_ability_of_head_is_a_regression(status, tmp_path, capsys):
     assert f"{status}: a row was never added" in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_an_ability_that_base_lacks_is_not_judged(tmp_path, capsys):
+def test_a_benchmark_that_fails_in_base_is_not_judged(tmp_path, capsys):
     run = gate_run(noise=0.01, benchmarks=3)
     for record in run.records[2:4]:
         empty(record)
@@ -355,7 +355,7 @@ def test_an_ability_that_base_lacks_is_not_judged(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1].endswith("; not judged: 1 benchmark for which base has no figure")
 
 
-def test_nothing_to_judge_is_a_harness_error():
+def test_a_run_without_anything_to_judge_is_a_harness_error():
     run = gate_run(noise=0.01, benchmarks=1)
     for record in run.records:
         empty(record)

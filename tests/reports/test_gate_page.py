@@ -40,7 +40,7 @@ def test_a_new_level_is_found_and_named():
     assert commit == "commit8" and change == pytest.approx(0.2, abs=0.04)
 
 
-def test_a_slow_drift_is_found_although_no_single_commit_matters():
+def test_a_slow_drift_is_found_although_no_single_change_is_relevant():
     drift = series(*((0.02 * number, 1) for number in range(12)), noise=0.005)
     assert all(
         abs(after - before) < SINGLE.effect for before, after in zip(drift.values, drift.values[1:], strict=False)
@@ -56,18 +56,18 @@ def test_exact_counts_have_a_new_level_at_their_first_change():
     ("before", "after", "said"),
     [(IS_ZERO, 0.0, "was 0"), (0.0, IS_ZERO, "-100.0%"), (0.0, WAS_ZERO, "was 0"), (WAS_ZERO, 0.0, "-100.0%")],
 )
-def test_a_count_that_was_0_has_no_percentage_change(before, after, said):
+def test_a_count_that_was_0_has_no_change_in_percent(before, after, said):
     found = series((before, 5), (after, 4), noise=0, rule=CALLS)
     lines = history.lines(History(found.commits, {"allocations": found}))
     assert lines == ["since commit5:", f"  {said:>8}  allocations"]
 
 
-def test_few_commits_have_no_levels():
+def test_a_history_of_few_commits_has_no_levels():
     assert series((0.0, 4), (0.5, 3)).steps == []
 
 
 def test_levels_are_rarely_found_in_constant_series():
-    """`PENALTY` was chosen for this rate."""
+    """`PENALTY` was chosen to keep this rate low."""
     found = sum(bool(series((0.0, 20), seed=seed).steps) for seed in range(200))
     assert 0 < found <= 6
 
@@ -84,7 +84,7 @@ def test_commits_remain_in_order_if_a_benchmark_has_no_figure(tmp_path):
     assert [commit[0] for commit in found.series["add 1 on CartPole-v1"].commits] == ["0", "2"]
 
 
-def test_the_records_yield_a_page(tmp_path, capsys):
+def test_the_committed_records_yield_a_page(tmp_path, capsys):
     for number in range(8):
         run = gate_run(slower=0.4 * (number > 3), noise=0.01, launches=3, seed=number)
         run.peers[1] = dataclasses.replace(run.peer("head"), version=str(number) * 40)

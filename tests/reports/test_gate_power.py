@@ -30,13 +30,13 @@ def test_a_share_has_its_exact_interval():
     assert str(Share(0, 0)) == "not measured"
 
 
-def test_equal_builds_raise_no_alarm_and_a_biased_pool_always_does():
+def test_equal_builds_raise_no_alarm_and_a_biased_pool_always_raises_one():
     quiet, biased = list(pool(0.02).gates()), list(pool(0.02, shift=0.2).gates())
     assert alarms(quiet).count == 0 and undecided(quiet).count == 0
     assert alarms(biased).count == alarms(biased).of == 20
 
 
-def test_a_slow_down_put_into_a_pool_is_found_if_it_matters():
+def test_a_slow_down_added_to_a_pool_is_found_if_it_is_relevant():
     assert pool(0.02).found(0.20, SINGLE).count == 60
     assert pool(0.02).found(0.02, SINGLE).count == 0
     assert pool(0.5).found(0.20, SINGLE).count < 30
@@ -61,7 +61,7 @@ def test_the_table_is_made_from_the_records(tmp_path):
     assert any("another process" in name and drawn != "not measured" for name, drawn, _ in power.rows(tmp_path))
 
 
-def test_an_unmeasured_slowed_benchmark_does_not_count_as_missed(tmp_path):
+def test_a_slowed_benchmark_that_was_not_measured_does_not_count_as_missed(tmp_path):
     run = gate_run(slower=0.2, noise=0.02, launches=30)
     for record in run.records[2:]:
         record.samples.clear()
@@ -85,7 +85,7 @@ def test_an_unfinished_gate_does_not_count(tmp_path):
     assert power.gates_of(tmp_path, "equal") == [] and power.minutes(tmp_path, "equal") == "not measured"
 
 
-def test_the_fingerprint_covers_the_deciding_code(monkeypatch, tmp_path):
+def test_the_fingerprint_covers_the_code_that_decides(monkeypatch, tmp_path):
     before = power.fingerprint()
     assert before == power.fingerprint()
     other = tmp_path / "rules.py"
@@ -94,8 +94,8 @@ def test_the_fingerprint_covers_the_deciding_code(monkeypatch, tmp_path):
     assert power.fingerprint() != before
 
 
-def test_the_table_in_the_docs_matches_the_records_and_the_deciding_code():
-    """If it does not: `python -m reports.gate.power`, which takes half a minute. No gate is measured again."""
+def test_the_table_in_the_docs_matches_the_records_and_the_code_that_decides():
+    """If it does not, run `python -m reports.gate.power`, which takes half a minute and measures no gate again."""
     said = power.PAGE.read_text().partition(power.BEGIN)[2].partition(power.END)[0]
     assert f"`{power.fingerprint()}`" in said
     rows = {

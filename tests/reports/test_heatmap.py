@@ -37,7 +37,7 @@ def cell(found, peer, label, group=""):
     return next(row for row in found.rows if row.peer == peer).cells[place]
 
 
-def test_peers_are_rows_and_jobs_columns_by_workload(run):
+def test_peers_are_rows_and_jobs_are_columns_grouped_by_workload(run):
     found = table(run)
     assert [row.peer for row in found.rows[:2]] == ["cpprb_impl", "cpprb"]
     assert [column.label for column in found.columns] == [
@@ -126,7 +126,7 @@ def test_the_picture_is_complete_and_deterministic(run, theme):
 
 @pytest.mark.parametrize("shades", [LIGHT, DARK])
 def test_text_contrasts_enough_with_its_shade(shades):
-    """At least 4.5 to 1, the minimum of WCAG for small text."""
+    """The contrast must be at least 4.5 to 1, the minimum of WCAG for small text."""
 
     def luminance(color):
         parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
@@ -168,7 +168,7 @@ def many_processes(run) -> str:
     return {each.reader: each.text for each in sentences(context_of(run))}["Many processes"]
 
 
-def test_a_learner_that_works_is_compared_first_even_if_an_unsafe_rival_is_faster():
+def test_a_learner_with_work_is_compared_first_even_if_an_unsafe_rival_is_faster():
     run = with_work({"cpprb[MP]": 300.0, "cpprb_impl[lock=none]": 150.0})
     told = many_processes(run)
     assert "and a learner that works 1 ms between samples, cpprb_impl[lock=none] had the fastest learner" in told
@@ -179,7 +179,7 @@ def test_a_learner_that_works_is_compared_first_even_if_an_unsafe_rival_is_faste
 
 
 @pytest.mark.parametrize("rates", [{}, {"cpprb_impl[lock=none]": 150.0, "cpprb_impl[lock=buffer]": 100.0}])
-def test_a_learner_that_works_is_not_compared_without_a_figure_of_another_library(rates):
+def test_a_learner_with_work_is_not_compared_without_a_figure_of_another_library(rates):
     told = many_processes(with_work(rates))
     assert "works" not in told and f": 50.5{TIMES} (" in told
 
@@ -224,7 +224,7 @@ def test_unmeasured_cells_are_left_out():
         (Figure(1.3, 0.9, 1.5, 5), 0),
         (Figure(1.05, 1.04, 1.06, 5), 0),
         (Figure(0.4, 0.3, 0.5, 3), -2),
-        (Figure(1.3, 0.9, 1.5, 2), 1),  # two launches have no interval
+        (Figure(1.3, 0.9, 1.5, 2), 1),  # figures of two launches have no interval
     ],
 )
 def test_a_ratio_is_grey_within_10_percent_or_if_its_interval_contains_1(figure, shade):

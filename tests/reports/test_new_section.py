@@ -1,4 +1,4 @@
-"""A new section is one module, its template and one line in the list; the page that loops over it names no suite."""
+"""A new section consists of a module, its template and a line in the list; the page loops over the list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from results.suites import SUITES
 from .synthetic_runs import throughput_run
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-#: What loops over the sections: adding one must not need a change here.
+#: Code that loops over the sections, which a new section must not change.
 WITHOUT_SUITES = ("page.py", "build.py", "tables", "figures", "plots", "templates")
 MODULE = """
 from reports.sections.section import Context, Part
@@ -49,7 +49,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def test_a_new_section_touches_four_files(checkout):
+def test_a_new_section_changes_four_files(checkout):
     sections = checkout / "reports" / "sections"
     (sections / "endurance.py").write_text(MODULE, encoding="utf-8")
     (sections / "endurance.md.j2").write_text(TEMPLATE, encoding="utf-8")
@@ -68,7 +68,7 @@ def test_a_new_section_touches_four_files(checkout):
     html, markdown = ((checkout / "out" / f"report.{kind}").read_text(encoding="utf-8") for kind in ("html", "md"))
     assert '<a href="#endurance">Endurance test</a>' in html and "<li>bytes after 3 hours</li>" in html
     assert "## Endurance test\n\n- bytes after 3 hours" in markdown
-    assert "pss" not in markdown.split("\n## Endurance test")[0]  # it has a section of its own, and no say elsewhere
+    assert "pss" not in markdown.split("\n## Endurance test")[0]  # it appears in its own section only
 
 
 def test_every_module_of_a_section_is_listed_and_has_a_template():
@@ -79,7 +79,7 @@ def test_every_module_of_a_section_is_listed_and_has_a_template():
 
 
 def test_code_that_loops_over_sections_names_no_suite():
-    suites = set(SUITES) - {"memory", "control"}  # which are words for other things, too
+    suites = set(SUITES) - {"memory", "control"}  # since these are also ordinary words
     for place in WITHOUT_SUITES:
         path = CHECKOUT / "reports" / place
         for file in [path] if path.is_file() else [*path.rglob("*.py"), *path.rglob("*.j2")]:

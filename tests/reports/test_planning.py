@@ -1,4 +1,4 @@
-"""Planning: costs are recovered, the simulation agrees with exact results, and plans with calculations by hand."""
+"""Planning: costs are recovered, the simulation agrees with exact results, and plans agree with manual calculations."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def model(costs: RequestCosts) -> Model:
 
 @pytest.fixture
 def short(monkeypatch):
-    """Simulate few events: for tests of what is written, whatever the figures are."""
+    """Simulate few events, for tests of what is printed with any figures."""
     monkeypatch.setattr(simulation, "MOST_EVENTS", 2_000)
 
 
-# The fit.
+# The fit of costs.
 
 
 def test_costs_are_recovered_from_the_figures_with_one_data_host():
@@ -63,7 +63,7 @@ def test_intervals_contain_the_costs_and_show_how_launches_differ():
     assert fitted.launches == 3
 
 
-def test_a_record_without_the_cells_says_what_to_run():
+def test_the_error_for_a_record_that_lacks_cells_says_what_to_run():
     only_small = hosts_run(workloads=("CartPole-v1",))
     nothing = hosts_run(workloads=())
     several = hosts_run(data=(2, 3))
@@ -72,7 +72,7 @@ def test_a_record_without_the_cells_says_what_to_run():
             fit(run)
 
 
-def test_plans_are_made_from_the_first_peer_without_compression_if_it_was_measured():
+def test_plans_use_the_uncompressed_variant_of_the_first_peer_if_it_was_measured():
     run = hosts_run(data=(1,))
     first, *_ = run.peers
     name = first.name.removesuffix("]") + ", uncompressed]"
@@ -95,7 +95,7 @@ def test_speeds_of_links_are_parsed():
             link_speed(bad)
 
 
-# The simulation, where the answer is known.
+# The simulation, in cases with known results.
 
 
 def test_batches_and_windows_match_the_buffer():
@@ -122,7 +122,7 @@ def test_a_full_link_determines_the_rate():
 
 
 def test_three_batches_are_in_flight_during_long_delays():
-    """One batch needs two delays. Exponential delays and the order of batches cost less than half of the rate."""
+    """One batch takes two delays. Exponential delays and the order of batches reduce the rate by less than half."""
     reached = simulate(FREE, ROOMY, FAST, delay=0.05)
     assert 0.5 * 3 / 0.1 < reached.batches < 3 / 0.1
 
@@ -172,7 +172,7 @@ def plan(hosts: HostCounts, **load: float) -> Plan:
 
 
 def test_the_least_number_of_data_hosts_is_planned():
-    """20,000 rows per second of 0.1 ms keep 2 hosts busy: 3 are needed for at most 70% each."""
+    """At 0.1 ms per row, 20,000 rows per second keep 2 hosts busy; 3 hosts are then each at most 70% busy."""
     assert least_data_hosts(plan(HostCounts(1)), STORING) == 3
     busiest = uses(plan(HostCounts(3)), STORING)[0]
     assert (busiest.name, busiest.share) == ("each data host's process that stores", pytest.approx(2 / 3))
@@ -186,8 +186,8 @@ def test_the_least_number_of_data_hosts_is_planned():
     assert verdict(plan(HostCounts(5)), STORING).startswith("5 data hosts are enough (3 would be)")
 
 
-def test_too_many_data_hosts_saturate_the_learner():
-    """10 batches per second, and 4 ms of the learner for each data host: 25 hosts would keep it fully busy."""
+def test_with_too_many_data_hosts_the_learner_is_saturated():
+    """At 10 batches per second and 4 ms per batch and data host, 25 hosts would keep the learner fully busy."""
     costs = model(replace(FREE, store=Cost(row=1e-4), learn=Cost(message=0.004)))
     assert verdict(plan(HostCounts(25)), costs).startswith(
         "25 data hosts are too many for the learner: the first to saturate"
@@ -196,7 +196,7 @@ def test_too_many_data_hosts_saturate_the_learner():
 
 
 def test_explorers_on_the_data_hosts_need_their_processors_and_no_storing_process():
-    """20,000 rows per second of 0.1 ms keep 2 processors busy, and a host has 2."""
+    """At 0.1 ms per row, 20,000 rows per second keep 2 processors busy, as many as a host has."""
     local = plan(HostCounts(1, explorers=0, cores=2))
     shares = {use.name: use.share for use in uses(local, STORING)}
     assert shares["each data host's 2 cores"] == pytest.approx(1)
@@ -206,8 +206,8 @@ def test_explorers_on_the_data_hosts_need_their_processors_and_no_storing_proces
     assert [reached.rows for reached in simulated(local, STORING)] == [0, 0]
 
 
-def test_too_few_explorer_hosts_saturate_their_link():
-    """A row of 100 bytes, 20,000 per second: 2 MB per second, and a link of 1 MB per second."""
+def test_with_too_few_explorer_hosts_their_link_is_saturated():
+    """20,000 rows of 100 bytes per second are 2 MB per second, and a link carries 1 MB per second."""
     few = plan(HostCounts(8, explorers=1, link=1e6), batches=0)
     assert least_explorer_hosts(few, model(FREE)) == 3
     assert verdict(few, model(FREE)).startswith("1 explorer host is not enough: the first to saturate is each explorer")
@@ -221,7 +221,7 @@ def test_too_few_explorer_hosts_saturate_their_link():
         (replace(FREE, draw=Cost(message=0.2)), math.inf, "each data host's process that draws"),
     ],
 )
-def test_no_number_of_data_hosts_is_enough_if_something_else_saturates(costs, link, blocking):
+def test_no_number_of_data_hosts_is_enough_if_something_else_is_saturated(costs, link, blocking):
     wanted = plan(HostCounts(4, link=link), transitions=0, batch=2048)
     assert least_data_hosts(wanted, model(costs)) is None
     assert f"No number of data hosts up to 1,024 is enough, because of {blocking}" in verdict(wanted, model(costs))
@@ -235,7 +235,7 @@ def test_a_plan_outside_the_measured_range_is_marked(short):
         assert f"Careful: {each}" in lines
 
 
-# What a user calls.
+# The program that users call.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Plots of any number of peers: names are complete, and peers are distinguishable."""
+"""Plots of any number of peers have complete names and distinguishable peers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def alike(said: Rates, found: Rates, tolerance: float) -> None:
 
 @BOTH
 @pytest.mark.parametrize("explorers", [1, 3, 7])
-def test_without_exclusion_and_with_a_core_per_process_no_process_waits(solve, explorers):
+def test_no_process_waits_without_exclusion_and_with_a_core_per_process(solve, explorers):
     rates = solve(FREE, ModelledFleet(explorers, 100, 1e-5, cores=8))
     assert rates.explorers == pytest.approx(explorers * 100 / (2e-5 + 100 * 1e-5), rel=0.1)
     assert rates.learner == pytest.approx(1 / 5e-5, rel=0.05)
@@ -49,7 +49,7 @@ def test_processes_share_the_cores_equally(solve):
 
 @BOTH
 def test_the_exclusive_part_bounds_all_explorers_together(solve):
-    """However many cores there are. The learner's share is small beside 60 explorers."""
+    """This holds for any number of cores. The learner's share is small compared with that of 60 explorers."""
     rates = solve(replace(LOCKED, learn=1.0), ModelledFleet(60, 10, 0.0, cores=64))
     assert rates.explorers == pytest.approx(10 / 1e-5, rel=0.1)
 

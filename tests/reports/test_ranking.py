@@ -83,7 +83,7 @@ def test_a_peer_may_copy_one_step_and_keep_a_batch():
 
 
 def test_a_difference_that_memory_layout_could_cause_is_at_most_likely():
-    """Two identical builds have differed by as much."""
+    """Two identical builds have differed by this much."""
     run = throughput_run(peers=("cpprb_impl", "cpprb"))
     ours, theirs = (
         next(record for record in run.records if (record.peer, record.benchmark) == (peer, "sample"))
@@ -103,7 +103,7 @@ def test_fewer_than_five_launches_give_no_verdict():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_winner_has_the_best_shown_figure(seed):
-    """However noisy the figures: no other peer's median is better, even if ratios within blocks say otherwise."""
+    """However noisy the figures are, no other peer's median is better, even if ratios within blocks disagree."""
     rng = random.Random(seed)
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=3)
     for record in run.records:
@@ -115,10 +115,10 @@ def test_two_launches_are_too_few_to_be_clear():
     answer = answer_to(throughput_run(blocks=2), "sample 32")
     assert answer.winner == "cpprb_impl"
     assert answer.sureness == "too few launches (2)"
-    assert answer.over_reference.text == "~2.1\N{MULTIPLICATION SIGN}"  # no third digit
+    assert answer.over_reference.text == "~2.1\N{MULTIPLICATION SIGN}"  # without a third digit
 
 
-def test_ape_x_ranks_higher_as_better_and_takes_ratios_to_one_peer():
+def test_ape_x_ranks_higher_figures_as_better_and_has_ratios_to_one_peer():
     run = throughput_run()
     add_apex(run)
     _, found, reference = answers(run, "apex")
@@ -131,7 +131,7 @@ def test_ape_x_ranks_higher_as_better_and_takes_ratios_to_one_peer():
 
 def test_the_rival_belongs_to_another_library_if_possible():
     run = throughput_run(peers=("cpprb_impl", "rllib", "cpprb"))
-    for record in run.records:  # the slowest of the three is the fastest's variant
+    for record in run.records:  # renamed so that the slowest of the three is a variant of the fastest
         record.peer = {"rllib": "cpprb", "cpprb": "cpprb_impl[b]"}.get(record.peer, record.peer)
     run.peers[1:] = [
         dataclasses.replace(peer, name=name)
@@ -165,7 +165,7 @@ def test_peers_without_a_common_block_are_not_compared():
 
 
 def test_a_winner_that_loses_within_blocks_is_too_close_to_call():
-    """By medians alone X is the fastest, and reports said "X at sample 256 (~0.88 times as fast as the next)"."""
+    """By medians alone, X is the fastest; reports said "X at sample 256 (~0.88 times as fast as the next)"."""
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=2)
     job = next(job for job in jobs_of(run) if job.label == "sample 32")
     ours, theirs = job.cells["cpprb_impl"], job.cells["cpprb"]

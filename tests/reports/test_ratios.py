@@ -1,4 +1,4 @@
-"""A ratio claims no more precision than its launches and the reference's calls support."""
+"""A ratio is not more precise than its launches and the calls of the reference support."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_the_reference_and_missing_references_have_no_ratio():
 
 
 @pytest.mark.parametrize(("low", "launches", "is_clear"), [(1.2, 5, True), (1.2, 4, False), (1.05, 5, False)])
-def test_a_clear_ratio_is_as_the_legend_defines_it(low, launches, is_clear):
+def test_a_ratio_is_clear_as_the_legend_defines_it(low, launches, is_clear):
     assert Ratio(Figure(2.0, low, 3.0, launches)).clearly_faster is is_clear
 
 
@@ -53,7 +53,7 @@ def test_bounds_are_rounded_down(value, rounded):
 
 
 def test_reports_and_suites_use_the_same_thresholds():
-    """The packages do not import each other, but a budget is spent on what a report needs."""
+    """The packages do not import each other, but suites spend a budget on what a report needs."""
     assert fleet.ENOUGH_CALLS == verdicts.FEWEST_CALLS
     assert registry.REFERENCES == (
         verdicts.REFERENCE,

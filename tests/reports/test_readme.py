@@ -1,4 +1,4 @@
-"""README's figures match the committed records, and the program that writes them handles any records."""
+"""The figures in README match the committed records, and the program that writes them accepts any records."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def differing() -> list[str]:
 
 
 def test_readme_and_its_pictures_match_the_records(monkeypatch):
-    """If this fails: make report, and commit what it writes. Simulating plans takes minutes: the next test does so."""
+    """If this fails, run make report, and commit what it writes. The next test simulates plans, which takes minutes."""
     page = (readme.ROOT / "docs/planning.md").read_text(encoding="utf-8")
     for name in planning.PARTS:
         monkeypatch.setitem(readme.PARTS, name, lambda _found, name=name: part(page, name).splitlines())
@@ -28,18 +28,18 @@ def test_readme_and_its_pictures_match_the_records(monkeypatch):
 
 @pytest.mark.slow
 def test_the_planning_page_matches_the_records():
-    """If this fails: make report, and commit what it writes."""
+    """If this fails, run make report, and commit what it writes."""
     assert differing() == []
 
 
-def test_the_pages_have_every_generated_part_once():
+def test_the_pages_contain_every_generated_part_once():
     text = "".join((readme.ROOT / name).read_text(encoding="utf-8") for name in readme.PAGES)
     assert sorted(match["name"] for match in MARKED.finditer(text)) == sorted(PARTS)
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """(README, its folder) of two synthetic records."""
+    """Return (README, its folder) of two synthetic records."""
     root = tmp_path_factory.mktemp("checkout")
     folder = root / "reference"
     quick, survey = use_run(), use_run(blocks=2)
@@ -77,7 +77,7 @@ def test_the_newest_record_of_a_profile_is_used(tmp_path):
     assert references(tmp_path)["quick"].paths[0].name == "a.json"
 
 
-def test_records_of_one_question_are_merged_only_for_the_same_machine(tmp_path):
+def test_records_about_one_question_are_merged_only_if_they_are_of_one_machine(tmp_path):
     for name, profile, peers, cpu in (
         ("a", "paired_training", ("cpprb", "cpprb_impl"), "one"),
         ("b", "paired_speed", ("cpprb", "baselines-style"), "one"),
@@ -85,7 +85,7 @@ def test_records_of_one_question_are_merged_only_for_the_same_machine(tmp_path):
     ):
         run = throughput_run(peers=peers, blocks=1)
         for record in run.records:
-            record.params["step"] = name  # no cell is in two of them
+            record.params["step"] = name  # so that the records share no cell
         run.profile, run.machine["cpu"] = profile, cpu
         save(tmp_path / f"{name}.json", run)
     found = references(tmp_path)["paired_training"]

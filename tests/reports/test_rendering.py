@@ -1,4 +1,4 @@
-"""Text of a record has no markup on a page, in Markdown as in HTML."""
+"""Text from a record cannot add markup to a page, neither in Markdown nor in HTML."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def test_bold_text_keeps_its_contents():
     assert bold("a*b") == Markup(r"**a\*b**")
 
 
-def test_adjacent_pictures_are_one_group():
+def test_adjacent_pictures_form_one_group():
     page = to_html("![one](a.png)\n![two](b.png)\n", {"a.png": Markup("<svg>1</svg>"), "b.png": Markup("<svg>2</svg>")})
     assert page == '<div class="plots"><figure><svg>1</svg></figure><figure><svg>2</svg></figure></div>'

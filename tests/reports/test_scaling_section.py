@@ -21,7 +21,7 @@ ENVIRONMENTS = {"0 us": 0.0, "20 us": 2e-5, "200 us": 2e-4}
 
 
 def modelled_run(peers: dict[str, float]) -> Run:
-    """Figures that follow the model, except that more than two explorers are `peers[name]` times as fast."""
+    """Return figures that follow the model, except that more than two explorers are `peers[name]` times as fast."""
     run = empty_run()
     add_workload(run, "CartPole-v1")
     cores = int(MACHINE["cores"])
@@ -58,7 +58,7 @@ def test_a_buffer_that_follows_the_model_is_predicted():
     assert max(float(cell.removesuffix("%")) for cell in cells[-8:-2]) < 5
     assert cells[-2:] == [f"1.0{TIMES}"] * 2 and not values["fails"]
     ((_, *knees),) = values["knees"]
-    # Rows pass the exclusive part one call at a time, on any machine: at most 100 rows per 100 us.
+    # On any machine, calls pass the exclusive part one at a time: at most 100 rows per 100 us.
     assert all(knee.endswith(" M/s") and float(knee.rpartition(", ")[2].split()[0]) <= 1.0 for knee in knees)
 
 
@@ -68,7 +68,7 @@ def test_a_buffer_that_deviates_from_the_model_is_not_predicted_on_larger_machin
     assert [row[0] for row in values["knees"]] == ["cpprb[MP]"]
 
 
-def test_a_buffer_that_is_faster_without_environments_than_the_model_allows_is_not_predicted():
+def test_a_buffer_that_is_faster_with_free_steps_than_the_model_allows_is_not_predicted():
     run = modelled_run({"cpprb[MP]": 1.0, "other": 1.0})
     for record in run.records:
         place = record.peer, record.benchmark, record.params["environment"], record.params["explorers"]

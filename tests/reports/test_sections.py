@@ -1,4 +1,4 @@
-"""Details of the report: memory, names of jobs, and marks beside figures."""
+"""Details of the report: memory, names of jobs, and marks next to figures."""
 
 import pytest
 
@@ -85,14 +85,14 @@ def test_integrity_has_figures_and_marks_each_unsafe_buffer(tmp_path):
         "| cpprb[MP] | wrong: 12 of 480,000 rows read were torn | torn rows on certified | "
         "<code>.venv/bin/python -m suites.integrity --peer='cpprb[MP]' --seed=7</code>" in found
     )
-    # Beside speeds of many processes and of one.
+    # Marks appear with speeds of many processes and of one.
     assert ("Sharing: CartPole-v1", "cpprb[MP] ✗", "add 1 from N=4, rows/s") in told
     assert ("Throughput: CartPole-v1", "reverb ✗", "sample 32, µs/call") in told
     assert not any("✗" in peer for _, peer, _ in told if peer.startswith(("cpprb_impl", "rllib")))
     assert "✗ failed a check between processes" in markdown
     assert "does not include the integrity suite" not in markdown
     assert "does not include the integrity suite" in without
-    # A finding is no cell that could not be measured.
+    # A finding is not listed as a cell that could not be measured.
     assert "rows read were torn" not in markdown.split("## Missing figures")[1]
     assert "certified" not in markdown.splitlines()[0]
 
@@ -128,7 +128,7 @@ def test_the_command_to_repeat_a_run_makes_the_venvs_of_its_peers(tmp_path):
     assert f"\n{setup}\n    .venv/bin/python -m suites.run" in page
 
 
-def test_a_command_uses_the_interpreter_of_its_peer():
+def test_a_printed_command_uses_the_interpreter_of_its_peer():
     assert runnable("python -m suites.conformance") == ".venv/bin/python -m suites.conformance"
     assert runnable(".peers/torch/bin/python -m x") == ".peers/torch/bin/python -m x"
 
@@ -136,7 +136,7 @@ def test_a_command_uses_the_interpreter_of_its_peer():
 @pytest.mark.parametrize(
     ("first", "blocks", "warned"), [(1.0, 5, False), (1.2, 5, True), (1.2, 4, False)], ids=["even", "apart", "few"]
 )
-def test_a_control_whose_sides_differ_in_enough_blocks_is_a_warning(tmp_path, first, blocks, warned):
+def test_a_control_whose_sides_differ_in_enough_blocks_causes_a_warning(tmp_path, first, blocks, warned):
     run = throughput_run(peers=("cpprb",), blocks=1)
     for side, seconds in (("first", first), ("second", 1.0)):
         record = run.cell(

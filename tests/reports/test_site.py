@@ -46,13 +46,13 @@ def browser() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def tab(browser) -> object:
-    """One tab for all tests: a new one is a new process, which takes longer than to load the page."""
+    """Return one tab for all tests, since starting the process of a new tab takes longer than loading the page."""
     return browser.new_page()
 
 
 @pytest.fixture
 def visit(tab, file) -> Iterator[object]:
-    """Open the page with what its address chooses. Fails at an error in the console, or if anything else is loaded."""
+    """Open the page at an address. Fails on an error in the console, or if anything else is loaded."""
     troubles = []
     events = {
         "console": lambda message: troubles.append(message.text) if message.type == "error" else None,
@@ -63,7 +63,7 @@ def visit(tab, file) -> Iterator[object]:
         tab.on(event, listener)
 
     def visit(choice: str = "", width: int = 1280, height: int = 800):
-        tab.goto("about:blank")  # another fragment alone would not load the page again
+        tab.goto("about:blank")  # since a different fragment alone would not reload the page
         tab.set_viewport_size({"width": width, "height": height})
         tab.goto(f"{file.as_uri()}#{choice}")
         tab.wait_for_selector("body[data-ready]")
@@ -139,7 +139,7 @@ def test_ratios_and_intervals_match_results_frames(visit):
         ("of.batch", "256"),
     ],
 )
-def test_a_selection_changes_the_table_and_a_link_restores_it(visit, control, value):
+def test_a_selection_changes_the_table_and_its_link_restores_it(visit, control, value):
     page = visit(f"record={QUICK}")
     before = table(page)
     page.locator(f"[id='{control}']").select_option(value)
@@ -158,7 +158,7 @@ def test_a_selection_changes_the_table_and_a_link_restores_it(visit, control, va
         ("sound", "cpprb", "rlox"),
     ],
 )
-def test_a_filter_hides_the_buffers_that_fail_it(visit, box, gone, kept):
+def test_a_filter_hides_the_buffers_that_do_not_pass_it(visit, box, gone, kept):
     page = visit(f"record={QUICK}")
     assert gone in peers(page)
     page.locator(f"#{box}").check()
@@ -187,7 +187,7 @@ def test_search_and_checkboxes_select_buffers(visit):
 
 
 @needs_browser
-def test_a_heading_sorts_the_rows_both_ways_with_missing_figures_last(visit):
+def test_a_heading_sorts_the_rows_in_both_directions_with_missing_figures_last(visit):
     page = visit(f"record={QUICK}&of.benchmark=learner_step")
     heading = page.locator("#map thead button", has_text="1,000,000")
     heading.click()
@@ -208,7 +208,7 @@ def test_a_cell_shows_its_samples_and_how_to_measure_it_again(visit):
     page = visit(f"record={QUICK}&of.benchmark=sample&of.batch=256")
     page.locator("#map tbody tr", has_text="rlox").locator("td button").click()
     panel = page.locator("#cell")
-    assert panel.locator("circle").count() == 10  # five launches of rlox and of cpprb
+    assert panel.locator("circle").count() == 10  # five launches each of rlox and cpprb
     assert "--peers=rlox --suites=throughput" in panel.inner_text().replace("'", "")
     assert panel.inner_text() in visit(page.url.partition("#")[2]).locator("#cell").inner_text()
     panel.locator(".close").click()
@@ -262,7 +262,7 @@ def test_a_narrow_screen_scrolls_the_table_and_not_the_page(visit):
 
 
 @needs_browser
-def test_a_suite_opens_on_a_record_with_its_figures(visit):
+def test_a_suite_opens_with_a_record_that_contains_its_figures(visit):
     """The survey declares the memory suite but left it out."""
     page = visit("suite=memory")
     assert page.locator("#record").input_value() == QUICK
@@ -354,7 +354,7 @@ def report_file(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def report(browser, report_file) -> Iterator[object]:
-    """Open the report of a run at a place of its page. Fails at an error in the console."""
+    """Open the report of a run at a place on its page. Fails on an error in the console."""
     troubles, page = [], browser.new_page(viewport={"width": 1280, "height": 800})
     page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))
@@ -392,7 +392,7 @@ def test_a_link_to_a_section_opens_it_and_keeps_the_table(report):
     assert page.locator("#method").is_visible() and table(page) == shown
     assert page.url.endswith("#method")
     page.locator("#suite").select_option("throughput")
-    assert "suite=" not in page.url and table(page) != shown  # throughput is the usual one
+    assert "suite=" not in page.url and table(page) != shown  # the default suite, throughput, is not in the address
     page.goto("about:blank")
     assert report("#method").locator("#method").is_visible()
 

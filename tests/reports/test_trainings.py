@@ -1,4 +1,4 @@
-"""The section on trainings: to their target in Ape-X, and inside the learners of other libraries."""
+"""The section on trainings: until a target is reached in Ape-X, and with the learners of other libraries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNITS = {
     "weights": ("CRC-32", "lower"),
     "relative_speed": ("times", "higher"),
 }
-SPREAD = (-20.0, 10.0, 0.0, 15.0, -5.0)  # of scores over seeds
+SPREAD = (-20.0, 10.0, 0.0, 15.0, -5.0)  # differences of scores between seeds
 SECONDS = {"cpprb_impl[lock=none]": 60.0, "cpprb[MP]": 90.0, "cpprb[PER behind one lock]": 200.0}
 
 
@@ -54,7 +54,7 @@ def learners_run(
     seeds: int = SEEDS,
     **target: float,
 ) -> Run:
-    """Invented trainings. The scores of EXACT are the reference's; None is a training that missed the target."""
+    """Return invented trainings. EXACT has the scores of the reference; None is a training that missed its target."""
     run = empty_run()
     add_workload(run, "CartPole-v1")
     for peer in (OURS, EXACT, PRIORITIZED, REFERENCE):
@@ -77,7 +77,7 @@ def learners_run(
 
 
 def apex_run(unsolved: str = "", solved_by: int = 0, seeds: int = SEEDS) -> Run:
-    """Invented trainings with Ape-X. With the buffer `unsolved`, only the first `solved_by` seeds reach the target."""
+    """Return invented trainings with Ape-X. With the buffer `unsolved`, only the first `solved_by` seeds succeed."""
     run = empty_run()
     add_workload(run, "CartPole-v1")
     for peer, seconds in SECONDS.items():
@@ -101,7 +101,7 @@ def apex_run(unsolved: str = "", solved_by: int = 0, seeds: int = SEEDS) -> Run:
 
 
 def cells(run: Run) -> dict[str, dict[str, str]]:
-    """Column -> peer -> its cell, of the only task."""
+    """Return column -> peer -> cell, of the only task."""
     (part,) = trainings.parts(context_of(run))
     ((_, columns, rows, _),) = part.values["tasks"]
     return {column: {row[0]: row[place] for row in rows} for place, column in enumerate(columns)}
@@ -149,13 +149,13 @@ def test_trainings_that_unexpectedly_differ_are_a_fault_on_both_pages(different,
         assert f"Fault: {EXACT} should draw the rows that {REFERENCE} draws" in page.read_text(encoding="utf-8")
 
 
-def test_different_returns_have_a_small_p_and_equal_ones_a_detectable_difference():
+def test_different_returns_have_a_small_p_and_equal_returns_a_detectable_difference():
     found = cells(learners_run(scores={PRIORITIZED: 300.0}))
     assert (found["p"][PRIORITIZED], found["p"][OURS], found["would find"][OURS]) == ("0.016", "1.0", "28")
-    assert "p" not in cells(learners_run(seeds=3))  # no difference could be significant
+    assert "p" not in cells(learners_run(seeds=3))  # with three seeds, no difference could be significant
 
 
-def test_steps_to_the_target_count_the_trainings_that_reached_it():
+def test_only_trainings_that_reached_the_target_count_for_the_steps_to_it():
     found = cells(
         learners_run(needed={OURS: [None] * SEEDS, PRIORITIZED: [1_000.0, None, 900.0, 1_100.0, 1_000.0]}, target=300.0)
     )
@@ -175,7 +175,7 @@ def test_the_docs_state_the_outcomes_of_trainings_with_a_target():
     assert not list(trainings.outcome_rows(context_of(learners_run())))
 
 
-def test_ape_x_times_are_compared_over_seeds_with_which_both_solved_the_task():
+def test_ape_x_times_are_compared_over_the_seeds_with_which_both_buffers_solved_the_task():
     found = cells(apex_run(unsolved="cpprb[PER behind one lock]", solved_by=2))
     assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; 1.50{TIMES} [1.50, 1.50]"
     assert found["time, s"]["cpprb[PER behind one lock]"] == f"200 range 200 to 200; ~0.45{TIMES} (range 0.45 to 0.45)"
@@ -219,7 +219,7 @@ def test_rows_played_by_explorers_are_not_described_as_recorded(tmp_path):
         (learners_run(seeds=3), {"no difference between scores could"}),
     ],
 )
-def test_only_columns_that_are_shown_are_explained(run, explained, tmp_path):
+def test_only_the_shown_columns_are_explained(run, explained, tmp_path):
     _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
     every = (
         "is the median over the seeds that reached it",
@@ -234,7 +234,7 @@ def test_only_columns_that_are_shown_are_explained(run, explained, tmp_path):
 )
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("peers", [{REFERENCE}, {OURS, EXACT}, {OURS, EXACT, PRIORITIZED, REFERENCE}])
-def test_partly_missing_records_still_yield_a_page(benchmarks, drop, peers, tmp_path):
+def test_incomplete_records_still_yield_a_page(benchmarks, drop, peers, tmp_path):
     run = learners_run(seeds=2, target=300.0)
     withdrawn = [record for record in run.records if record.benchmark in benchmarks and record.peer in peers]
     if drop:
@@ -252,8 +252,8 @@ def test_the_test_of_equality_is_exact():
     assert least_p(3, 3) > 0.05 > least_p(4, 4)
 
 
-def test_the_detectable_difference_is_detected_by_students_test():
+def test_students_test_detects_the_detectable_difference():
     random = np.random.default_rng(0)
-    least = detectable([-1.0, 1.0] * 3, [-1.0, 1.0] * 3)  # standard deviation: sqrt(6/5)
+    least = detectable([-1.0, 1.0] * 3, [-1.0, 1.0] * 3)  # the standard deviation is sqrt(6/5)
     one, other = (random.normal(mean, np.sqrt(1.2), (20_000, 6)) for mean in (0.0, least))
     assert np.mean(stats.ttest_ind(one, other, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.01)

@@ -1,4 +1,4 @@
-"""The first screen says which peers were not measured and why, and when nothing was compared."""
+"""The first screen says which peers were not measured and why, and whether nothing was compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("without_pictures")
 
 
 def told(run, folder) -> list[str]:
-    """The words of both pages, without markup."""
+    """Return the text of both pages, without markup."""
     pages = [path.read_text(encoding="utf-8") for path in build(run, folder)]
     return [" ".join(html.unescape(re.sub(r"<[^>]*>", "", page)).split()) for page in pages]
 
@@ -48,6 +48,6 @@ def test_a_run_without_a_rival_says_that_nothing_was_compared(tmp_path):
         assert "Not measured on" not in page
 
 
-def test_a_run_with_a_rival_has_neither_remark(tmp_path):
+def test_a_run_with_a_rival_has_no_such_remark(tmp_path):
     for page in told(throughput_run(peers=("cpprb_impl", "cpprb")), tmp_path):
         assert "nothing was compared" not in page and "Not measured on" not in page

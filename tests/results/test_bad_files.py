@@ -7,7 +7,7 @@ import pytest
 
 from results import BadRecord, load
 
-#: SYNTHETIC: the smallest whole run file; figures invented.
+#: SYNTHETIC: the smallest complete run file; its figures are invented.
 GOOD = {
     "schema": "replaybench-run-1",
     "run": {
@@ -62,7 +62,7 @@ RECORD = r"records\[1\] \(peer cpprb, benchmark sample, workload CartPole-v1\): 
 
 
 def change(path, value):
-    """A change to the file: `path` as in "records.1.samples.0.value"; value `...` deletes."""
+    """Return a change to the file, at a path such as "records.1.samples.0.value"; the value `...` deletes the entry."""
 
     def apply(data):
         *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
@@ -83,13 +83,13 @@ def file(tmp_path):
         for apply in changes:
             apply(data)
         path = tmp_path / "broken.json"
-        path.write_text(json.dumps(data))  # NaN and Infinity are written as such
+        path.write_text(json.dumps(data))  # NaN and Infinity are written without quotes
         return path
 
     return write
 
 
-def test_the_intact_file_loads(file):
+def test_the_intact_file_is_loaded(file):
     assert len(load(file()).records) == 2
 
 
@@ -146,7 +146,7 @@ def test_the_intact_file_loads(file):
         ([change("records.1.samples.0.value", -1), change("run.kind", "race")], r"\(and 1 more\)"),
     ],
 )
-def test_the_error_names_file_record_and_field(file, changes, message):
+def test_the_error_names_the_file_the_record_and_the_field(file, changes, message):
     path = file(*changes)
     with pytest.raises(BadRecord, match=message) as caught:
         load(path)

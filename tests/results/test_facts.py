@@ -1,4 +1,4 @@
-"""Facts about a peer: values in new records, derived from sentences in old ones."""
+"""Facts about a peer are values in new records, and are derived from sentences in old records."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def run_with(**peer: object) -> Run:
 def test_an_old_record_has_its_facts_in_sentences(features: dict[str, str], facts: Facts, tmp_path: Path) -> None:
     save(tmp_path / "run.json", run_with(features=features))
     data = json.loads((tmp_path / "run.json").read_text())
-    del data["peers"][0]["facts"]  # as files were written before there were any
+    del data["peers"][0]["facts"]  # as in files from before there were facts
     (tmp_path / "run.json").write_text(json.dumps(data))
     assert load(tmp_path / "run.json").peer("cpprb").known == facts
 
 
-def test_a_new_record_has_facts_as_values_independent_of_its_sentences(tmp_path: Path) -> None:
+def test_a_new_record_has_facts_as_values_that_do_not_depend_on_its_sentences(tmp_path: Path) -> None:
     facts = {"adds_batches": False, "returns_rows": True, "keeps_references": "batches"}
     save(tmp_path / "run.json", run_with(features={"batch_add": "yes", "gives": "columns"}, facts=facts))
     assert load(tmp_path / "run.json").peer("cpprb").known == Facts(**facts)

@@ -1,4 +1,4 @@
-"""Run files as tables: each sample appears once, and medians, intervals and ratios follow their definitions."""
+"""Tables of run files contain each sample once; medians, intervals and ratios follow their definitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8
 
 
 def run_of(cells: dict[tuple[str, int], list[float]], better: str = "lower", calls: int | None = None) -> Run:
-    """SYNTHETIC: one benchmark; a cell per (peer, batch) with these values in blocks 0, 1, ..."""
+    """Return a SYNTHETIC run of one benchmark, with a cell per (peer, batch) and these values in blocks 0, 1, ..."""
     run = Run(kind="bench", profile="test", revision="unknown", command="test", machine=machine.describe())
     run.add_workload(**WORKLOAD)
     for peer in dict.fromkeys(peer for peer, _ in cells):
@@ -45,7 +45,7 @@ def run_of(cells: dict[tuple[str, int], list[float]], better: str = "lower", cal
 
 @pytest.fixture
 def read(tmp_path):
-    """Read this run through a file."""
+    """Return a function that reads a run through a file."""
 
     def read(run: Run, name: str = "run") -> pd.DataFrame:
         save(tmp_path / f"{name}.json", run)
@@ -88,10 +88,10 @@ def test_a_withdrawn_cell_is_read_but_has_no_figure_and_no_ratio(read):
 
 @pytest.mark.parametrize(
     ("launches", "low", "high", "confidence"),
-    # The ranks of a table of order statistics for a median (Hahn and Meeker 1991, table A.15a).
+    # Ranks from a table of order statistics for a median (Hahn and Meeker 1991, table A.15a).
     [(1, 1, 1, 0.0), (3, 1, 3, 0.75), (5, 1, 5, 0.9375), (6, 1, 6, 0.96875), (9, 2, 8, 0.9609375), (20, 6, 15, 0.9586)],
 )
-def test_an_interval_has_the_ranks_for_its_number_of_launches(read, launches, low, high, confidence):
+def test_an_interval_has_the_ranks_that_belong_to_its_number_of_launches(read, launches, low, high, confidence):
     values = np.random.default_rng(3).permutation(np.arange(1.0, launches + 1)).tolist()
     figure = frames.figures(read(run_of({("cpprb", 1): values}))).iloc[0]
     assert (figure["low"], figure["high"]) == (low, high)
@@ -101,7 +101,7 @@ def test_an_interval_has_the_ranks_for_its_number_of_launches(read, launches, lo
 
 
 def test_an_interval_contains_the_median_with_its_stated_probability(read):
-    draws = np.random.default_rng(1).exponential(size=(1500, 9))  # skewed, with the median log(2)
+    draws = np.random.default_rng(1).exponential(size=(1500, 9))  # a skewed distribution, whose median is log(2)
     table = read(run_of({("cpprb", number + 1): values.tolist() for number, values in enumerate(draws)}))
     found = frames.figures(table)
     inside = ((found["low"] <= math.log(2)) & (math.log(2) <= found["high"])).mean()
@@ -109,15 +109,15 @@ def test_an_interval_contains_the_median_with_its_stated_probability(read):
 
 
 @pytest.mark.parametrize(("better", "expected"), [("lower", [2.0, 3.0]), ("higher", [0.5, 1 / 3])])
-def test_a_ratio_is_taken_within_a_block_and_above_1_is_faster(read, better, expected):
-    # A slow minute, block 1, hits both; block 2 has one of the two only.
+def test_a_ratio_is_taken_within_a_block_and_is_above_1_if_faster(read, better, expected):
+    # The slow block 1 affects both peers; block 2 has a sample of only one peer.
     table = read(run_of({("cpprb", 1): [2.0, 30.0, 2.0], ("rlox", 1): [1.0, 10.0, math.nan]}, better))
     found = frames.ratios(table, "cpprb").set_index("peer").loc["rlox"]
     assert (found["value"], found["launches"]) == (pytest.approx(sum(expected) / 2), 2)
     assert [found["low"], found["high"]] == pytest.approx(sorted(expected))
 
 
-def test_a_ratio_to_a_reference_with_few_calls_is_a_bound(read):
+def test_a_ratio_to_a_reference_with_few_calls_is_a_lower_bound(read):
     cells = {("cpprb", 1): [2.0, 2.0], ("rlox", 1): [1.0, 1.0]}
     for calls, is_bound in ((None, False), (1000, False), (999, True)):
         found = frames.ratios(read(run_of(cells, calls=calls))).set_index("peer")
@@ -139,7 +139,7 @@ def test_the_same_job_of_two_runs_remains_separate(read):
 
 
 def control_run(first: list[float], second: list[float]) -> Run:
-    """SYNTHETIC: a control whose second call takes a hundred times as long as its first one."""
+    """Return a SYNTHETIC run with a control whose second call takes a hundred times as long as its first call."""
     run = run_of({("cpprb", 1): [7.0]})
     for call, factor in (("add", 1), ("sample", 100)):
         for side, values in (("first", first), ("second", second)):
@@ -151,7 +151,7 @@ def control_run(first: list[float], second: list[float]) -> Run:
 
 
 def test_a_control_compares_its_sides_within_a_block(read):
-    # Block 1 was slow for both sides; block 3 has one side only.
+    # The slow block 1 affects both sides; block 3 has a sample of only one side.
     (found,) = frames.control(read(control_run([1.0, 9.0, 1.0, 5.0], [1.2, 9.0, 0.9]))).to_dict("records")
     assert (found["run"], found["peer"], found["launches"]) == ("run", "cpprb", 3)
     assert [found["value"], found["low"], found["high"]] == pytest.approx([1.0, 0.9, 1.2])
@@ -171,13 +171,13 @@ def test_a_control_of_one_side_compares_nothing(read, sides):
     assert frames.control(read(control_run(*sides))).empty
 
 
-def test_two_runs_agree_on_the_ratios_that_lie_within_the_intervals_of_the_first(read):
+def test_two_runs_agree_on_ratios_of_the_second_that_lie_within_the_intervals_of_the_first(read):
     first = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.0, 1.1, 1.2], ("tianshou", 1): [1.0, 1.1, 1.2]}
     second = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.15] * 3, ("tianshou", 1): [1.4] * 3}
     one, two = read(run_of(first), "one"), read(run_of(second), "two")
     ratios = frames.ratios(pd.concat([one, two]))
     assert frames.agreement(ratios, "one", "two") == frames.Agreement(within=1, widened=1, compared=2)
-    # Its own intervals are points: a fifth to either side reaches one of the two.
+    # The intervals of this run are points; widened by a fifth, one of the two contains the other ratio.
     assert frames.agreement(ratios, "two", "one") == frames.Agreement(within=0, widened=1, compared=2)
 
 
@@ -245,7 +245,7 @@ def test_the_example_of_the_readme_prints_a_table(example, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("values", "low", "high"), [([1.0, 1.1, 1.5], 1.1 / 1.5, 1.1 * 1.5), ([1.0, 1.0, 1.01], 1 / 1.2, 1.2)]
 )
-def test_the_interval_for_another_run_is_twice_as_wide_and_at_least_a_fifth(read, values, low, high):
+def test_the_interval_for_another_run_is_twice_as_wide_and_at_least_a_fifth_to_either_side(read, values, low, high):
     ratios = frames.ratios(read(run_of({("cpprb", 1): [1.0] * 3, ("rlox", 1): [1 / value for value in values]})))
     (found,) = frames.for_another_run(ratios[ratios["peer"] == "rlox"]).to_dict("records")
     assert (found["low"], found["high"]) == (pytest.approx(low), pytest.approx(high))

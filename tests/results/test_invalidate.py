@@ -11,7 +11,7 @@ from tests.reports.synthetic_runs import throughput_run
 
 @pytest.fixture
 def path(tmp_path):
-    """SYNTHETIC: two peers, six jobs each."""
+    """Return the path of a SYNTHETIC run of two peers with six jobs each."""
     save(tmp_path / "run.json", throughput_run(peers=("cpprb_impl", "cpprb"), blocks=2))
     return tmp_path / "run.json"
 

@@ -25,20 +25,20 @@ WORKLOAD = {
     "transitions": 10,
     "row_bytes": 20,
     "sha256": "0" * 64,
-    "fields": {"obs": {"shape": (4,), "dtype": "float32"}},  # a tuple, as adapters.base.Field has it
+    "fields": {"obs": {"shape": (4,), "dtype": "float32"}},  # shape is a tuple, as in adapters.base.Field
 }
 
 
 @pytest.fixture
 def run():
-    """SYNTHETIC: one peer, one workload, nothing measured."""
+    """Return a SYNTHETIC run of one peer and one workload, without any sample."""
     run = Run(kind="bench", profile="test", revision="unknown", command="test", machine=machine.describe())
     run.add_peer("cpprb", "11.0.0", "as documented", {"gives": "columns"})
     run.add_workload(**WORKLOAD)
     return run
 
 
-def test_a_run_loads_as_it_was_saved(run, tmp_path):
+def test_a_run_is_loaded_as_it_was_saved(run, tmp_path):
     record = run.cell(**CELL)
     record.add_sample(0, 1.5e-6)
     record.add_sample(1, 1.25e-6)
@@ -63,7 +63,7 @@ def test_a_loaded_run_continues_where_it_stopped(run, tmp_path):
     assert [sample.value for sample in again.records[0].samples] == [1.0, 2.0]
 
 
-def test_a_cell_never_reached_remains_visible(run, tmp_path):
+def test_a_cell_that_was_never_reached_remains_visible(run, tmp_path):
     run.cell(**CELL)
     run.finish(interrupted=True)
     save(tmp_path / "run.json", run)
@@ -98,7 +98,7 @@ def test_every_other_status_is_a_problem_with_its_reason(run, status):
     assert run.problems()[0].endswith(": because")
 
 
-def test_the_first_failure_is_kept_and_so_are_its_samples(run):
+def test_the_first_failure_and_its_samples_are_kept(run):
     record = run.cell(**CELL)
     record.add_sample(0, 1.0)
     record.fail("failed", "the cause")
@@ -112,7 +112,7 @@ def test_a_run_without_samples_is_a_problem(run):
 
 
 @pytest.mark.parametrize("value", [-1e-9, -1.0, float("nan"), float("inf")])
-def test_a_sample_must_be_a_finite_number_not_below_zero(run, value):
+def test_a_sample_must_be_a_finite_non_negative_number(run, value):
     with pytest.raises(BadRecord, match="must be a finite number, at least 0, got"):
         run.cell(**CELL).add_sample(0, value)
 
@@ -178,7 +178,7 @@ def test_latest_is_the_newest_run_by_its_own_date(run, tmp_path):
     assert latest(folders=folders, profile=run.profile) == own / "b.json"
 
 
-def test_a_new_path_is_dated_and_free(run, tmp_path):
+def test_a_new_path_contains_the_date_and_is_not_in_use(run, tmp_path):
     run.started = "2026-11-20T06:30:00Z"
     path = new_path(run, tmp_path)
     assert path.name == "bench-test-20261120T063000Z.json"
@@ -186,12 +186,12 @@ def test_a_new_path_is_dated_and_free(run, tmp_path):
     assert new_path(run, tmp_path).name == "bench-test-20261120T063000Z-2.json"
 
 
-def test_the_machine_fits_the_schema_and_names_no_folder(run, tmp_path):
+def test_the_description_of_the_machine_fits_the_schema_and_names_no_folder(run, tmp_path):
     save(tmp_path / "run.json", run)
     assert "/" not in json.dumps([run.machine["cpu"], run.machine["compiler"]]).replace("w/", "")
 
 
-def test_revision_outside_git_is_unknown(tmp_path):
+def test_the_revision_outside_git_is_unknown(tmp_path):
     assert machine.revision(tmp_path) == "unknown"
 
 
@@ -210,7 +210,7 @@ def test_observations_are_saved_and_optional_in_older_files(tmp_path):
 
 @pytest.fixture
 def git(tmp_path):
-    """Run git in `tmp_path`, and return what it prints."""
+    """Return a function that runs git in `tmp_path` and returns its output."""
 
     def git(*arguments):
         identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
@@ -232,7 +232,7 @@ def test_files_in_results_machines_do_not_make_the_revision_dirty(tmp_path, git,
     assert machine.revision(tmp_path / "results").endswith("+dirty") is is_change
 
 
-def test_a_run_is_older_than_code_that_a_later_commit_changed(tmp_path, git):
+def test_a_run_is_outdated_if_a_later_commit_changed_the_code(tmp_path, git):
     def commit(file):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(file)

@@ -1,4 +1,4 @@
-"""Figures, ratios and tests against cases worked out by hand, and against seeded simulations."""
+"""Figures, ratios and tests agree with manual calculations and with seeded simulations."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_the_interval_contains_the_true_median_with_its_stated_probability(launc
 
 
 @pytest.mark.parametrize(("better", "mine", "theirs"), [("lower", 1.0, 2.0), ("higher", 2.0, 1.0)])
-def test_speed_up_above_one_is_faster_whatever_better_means(better, mine, theirs):
+def test_a_speed_up_above_one_means_faster_whichever_direction_is_better(better, mine, theirs):
     blocks = range(3)
     ratio = speed_up(record(better, dict.fromkeys(blocks, mine)), record(better, dict.fromkeys(blocks, theirs)))
     assert ratio is not None
@@ -56,13 +56,13 @@ def test_speed_up_above_one_is_faster_whatever_better_means(better, mine, theirs
 
 
 def test_ratios_are_taken_within_a_block():
-    """Block 1 is ten times as slow for both. A ratio of medians would show it; a median of ratios does not."""
+    """Block 1 is ten times as slow for both peers, which affects a ratio of medians but not a median of ratios."""
     mine, reference = record("lower", {0: 1.0, 1: 10.0, 2: 1.0}), record("lower", {1: 20.0, 0: 2.0, 5: 1.0})
     assert speed_ups(mine, reference) == {0: 2.0, 1: 2.0}
     assert speed_up(mine, record("lower", {7: 1.0})) is None
 
 
-def test_holm_adjusts_p_values():
+def test_p_values_are_adjusted_by_holms_method():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []

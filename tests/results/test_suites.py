@@ -38,7 +38,7 @@ def test_a_suite_that_is_not_listed_ranks_peers_under_its_own_name():
     assert (suite.title, suite.spoken, suite.kind.name) == ("Endurance", "endurance", "RANKS")
 
 
-def test_braces_of_labels_are_names():
+def test_braces_in_labels_are_names_of_parameters():
     for suite in SUITES.values():
         for label in suite.labels.values():
             assert all(name is None or name.isidentifier() for _, name, _, _ in Formatter().parse(label))
