@@ -1,4 +1,4 @@
-"""For all tests."""
+"""Configuration of all tests."""
 
 import faulthandler
 import functools
@@ -12,19 +12,19 @@ import pytest
 
 from tests import order, time_limits
 
-# Users have not set it. Without bytecode, pytest rewrites all tests in each worker, and each process that a test starts
+# Users do not set this variable. With it, pytest rewrites all tests in each worker, and each process that a test starts
 # compiles our modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Ray's workers have almost the lowest priority there is. On a machine that is busy with other things they get no turn.
+# Ray gives its workers almost the lowest priority. On a busy machine they would get no processor time.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
-# In a worker of pytest-xdist, pytest-benchmark switches timing off, and so it would in the launches of the tests.
+# pytest-benchmark disables timing in workers of pytest-xdist, and would do so in the launches of the tests.
 if os.environ.pop("PYTEST_XDIST_WORKER", None):
     import pytest_timeout
 
-    # A worker's terminal is /dev/null: a test that took too long would end the worker without a word.
+    # The terminal of a worker is /dev/null, so a test that took too long would end the worker without a message.
     pytest_timeout.dump_stacks = lambda _terminal: faulthandler.dump_traceback()
 
 
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Exempt the half a million objects of modules and tests from each later search for garbage."""
+    """Exempt the half a million objects of modules and tests from later garbage collections."""
     gc.disable()
     try:
         return (yield)
@@ -58,18 +58,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: recorded.rank(item.nodeid))
 
 
-@pytest.hookimpl(optionalhook=True)  # of pytest-timeout
+@pytest.hookimpl(optionalhook=True)  # a hook of pytest-timeout
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
     if settings.method != "thread":
         return None
     import pytest_timeout
 
     watch.start(settings.timeout, functools.partial(pytest_timeout.timeout_timer, item, settings))
-    item.cancel_timeout = watch.cancel  # pytest-timeout calls it
+    item.cancel_timeout = watch.cancel  # the attribute that pytest-timeout calls
     return True
 
 
-@pytest.hookimpl(optionalhook=True)  # of xdist
+@pytest.hookimpl(optionalhook=True)  # a hook of xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     if config.getvalue("dist") != "loadscope":
         return None

@@ -1,4 +1,4 @@
-"""Each negative control, and the quick test that catches it: a broken variant without such a test guards nothing.
+"""Each negative control, and the quick test that catches it: a broken variant that no quick test uses guards nothing.
 
 Before you remove or shorten a quick test, see here what the quick tests must still catch. `tests/test_controls.py`
 compares the table with the sources: no control is missing, and each test exists, names its control and is not slow.
@@ -15,7 +15,7 @@ _APEX = "tests/suites/test_apex.py::test_a_bad_buffer_gets_a_reason_instead_of_a
 _HANGING = "tests/suites/test_conformance.py::test_a_hanging_call_is_reported_and_the_next_checks_run"
 _CHECKS = "tests/adapters/test_checks.py"
 
-#: Buffers with one wrong answer each (tests/suites/odd_answers.py) that the conformance suite must catch.
+#: Buffers with one wrong answer each (tests/suites/odd_answers.py), which the conformance suite must detect.
 ANSWERS = dict.fromkeys(
     (
         *("Rounding", "Swapping", "Widening", "Flattening", "OverwritingNewest", "Viewing", "ViewingLater", "Exposing"),
@@ -25,7 +25,7 @@ ANSWERS = dict.fromkeys(
     ),
     _CONFORMANCE,
 )
-#: Mutants that the state machine must tell from the model of the buffer (tests/cpprb_impl/test_model.py).
+#: Mutants that the state machine must distinguish from the model of the buffer (tests/cpprb_impl/test_model.py).
 MUTANTS = dict.fromkeys(
     (
         *("ShiftsAtTheWrap", "ForgetsBreaks", "ChangesThoughItFails", "ForgetsWhatWaits", "GivesItsOwnArrays"),
@@ -34,7 +34,7 @@ MUTANTS = dict.fromkeys(
     ),
     _PROTOCOL,
 )
-#: Peers that misbehave (tests/suites/shim/faulty_peers.py), which the suites must find, and survive.
+#: Misbehaving peers (tests/suites/shim/faulty_peers.py), which the suites must detect and survive.
 PEERS = {
     "mixes-rows": "tests/suites/test_run.py::test_a_wrong_answer_has_no_time",
     "ignores-priorities": "tests/suites/test_run.py::test_wrong_priorities_have_no_time",
@@ -42,11 +42,11 @@ PEERS = {
     "slow-sample": "tests/suites/test_sharing.py::test_only_the_learners_calls_are_counted",
     "counts-held": "tests/suites/test_throughput.py::test_the_newest_batches_are_held",
     "no-priorities": "tests/suites/test_latency.py::test_a_peer_without_priorities_has_no_update",
-    "dies-on-update": "tests/suites/test_run.py::test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal",
+    "dies-on-update": "tests/suites/test_run.py::test_a_killed_launch_keeps_its_earlier_cells_and_reports_the_signal",
     "unavailable": "tests/suites/test_run.py::test_a_peer_that_the_platform_lacks_is_skipped",
     "hangs": "tests/suites/test_run.py::test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind",
     "keeps-observations": (
-        "tests/suites/test_memory.py::test_memory_of_rows_and_of_copies_beside_them_is_measured_at_each_level_of_filling"
+        "tests/suites/test_memory.py::test_memory_of_rows_and_of_additional_copies_is_measured_at_each_fill_level"
     ),
     "leaks": "tests/suites/test_memory.py::test_a_leak_is_found_with_its_bytes_per_round",
     "caches": "tests/suites/test_memory.py::test_growth_that_ends_is_not_a_leak",
@@ -61,7 +61,7 @@ PEERS = {
     "deadlocked": _APEX,
     "favours-one": "tests/suites/test_sharing.py::test_an_explorer_that_gets_fewer_turns_lowers_the_slowest_share",
     "starves-others": (
-        "tests/suites/test_sharing.py::test_a_starved_explorer_is_a_failure_and_the_other_figures_are_kept"
+        "tests/suites/test_sharing.py::test_a_starved_explorer_is_a_failure_but_the_other_figures_are_kept"
     ),
     "records-build": "tests/suites/test_gate.py::test_an_unchanged_build_passes_and_each_side_measures_its_own_build",
     "wrong-build": "tests/suites/test_gate.py::test_a_head_that_returns_wrong_answers_is_a_regression",
@@ -69,7 +69,7 @@ PEERS = {
     "dies-on-nan": _HANGING,
     "panics-on-nan": _HANGING,
 }
-#: Buffers that the check before each timing must catch (tests/adapters/test_checks.py).
+#: Buffers that the check before each timing must detect (tests/adapters/test_checks.py).
 WRONG = {
     "MixesUpRows": f"{_CHECKS}::test_mixed_up_rows_are_detected",
     "DrawsUniformly": f"{_CHECKS}::test_uniform_draws_are_detected",
@@ -79,7 +79,7 @@ WRONG = {
     "KeepsTheOldest": f"{_CHECKS}::test_wrong_overwriting_is_detected",
     "NeverDrawsSome": f"{_CHECKS}::test_wrong_overwriting_is_detected",
 }
-#: Buffers that the oracles of the fuzzers must catch.
+#: Buffers that the oracles of the fuzzers must detect.
 FUZZED = {
     "LeavesARow": _ADD,
     "KeepsOneRow": _ADD,
@@ -89,8 +89,8 @@ FUZZED = {
 }
 QUICK = ANSWERS | MUTANTS | PEERS | WRONG | FUZZED
 
-#: Controls that only a slow test needs. Quick tests with other controls catch the same faults.
+#: Controls that only slow tests use. Quick tests with other controls detect the same faults.
 SLOW = {
-    "leaves-processes": "tests/suites/test_run.py::test_leftovers_of_a_peer_are_recorded_and_not_a_failure",
+    "leaves-processes": "tests/suites/test_run.py::test_leftovers_of_a_peer_are_recorded_but_are_not_a_failure",
     "slow-build": "tests/suites/test_gate.py::test_a_slow_down_is_found",
 }

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-Point = tuple[int, ...]  # the place of each value on its axis
+Point = tuple[int, ...]  # for each axis, the index of a value
 
 
 def pairs(point: Point) -> set[tuple[tuple[int, int], ...]]:
-    """The pairs of values, each as its axis and its place there."""
+    """Return the pairs of values, each value as (axis, index)."""
     return set(combinations(enumerate(point), 2))
 
 
@@ -37,8 +37,8 @@ def label(value: object) -> str:
 def pairwise(*, indirect: Collection[str] = (), **axes: Iterable[Any]) -> pytest.MarkDecorator:
     """Parametrize a test over the product of `axes`, each the values of an argument.
 
-    Quick tests take points that contain each pair of values; all other points are marked slow. Like this, a fault that
-    depends on at most two arguments is found by a quick test. `indirect` names the arguments that are fixtures.
+    Quick tests use points that contain each pair of values; all other points are marked slow. A quick test therefore
+    finds any fault that depends on at most two arguments. `indirect` names the arguments that are fixtures.
     """
     values = [list(axis) for axis in axes.values()]
     quick = covering([len(axis) for axis in values])

@@ -1,8 +1,8 @@
 """The order of the tests in the workers of pytest-xdist: the units that take longest come first.
 
-A unit is a file. A function that takes long is a unit of its own, and so are tests that share a server, or a library
-that takes seconds to import. A worker takes the next unit when it has nearly finished one, so
-that no long unit begins at the end.
+A unit is usually a file. A test function that takes long is a separate unit, and so are tests that share a server or
+a library that takes seconds to import. A worker takes the next unit when it has nearly finished one. The order keeps
+long units from starting at the end.
 
     make durations    # runs the quick tests, and records how long each unit takes in tests/durations.json
 """
@@ -24,9 +24,9 @@ SHARED = {
     "tests/reports/test_site.py": "a browser",
     "tests/suites/test_run.py": "a run of faulty peers",
 }
-#: The tests of such a peer, and of its variants, are a unit.
+#: The tests of each such peer, with its variants, are one unit.
 LIBRARY = re.compile(r"^tests/adapters\b.*[\[-](reverb|rllib)[\[\]-]")
-LONG = 2.0  # seconds of all tests of a function, from which on it is a unit of its own
+LONG = 2.0  # a function whose tests take at least this many seconds is a separate unit
 
 
 def split(test: str) -> tuple[str, str, str]:
@@ -59,13 +59,13 @@ class Units:
         return group or (function if function in self.seconds else file)
 
     def rank(self, test: str) -> tuple[float, str]:
-        """Return a key to sort tests by; tests of one unit are neighbours, and units without a record are the last."""
+        """Return a sort key for tests: tests of a unit are consecutive, and units without a record come last."""
         unit = self.of(test)
         return -self.seconds.get(unit, 0.0), unit
 
 
 class Durations:
-    """A plugin that adds up how long each test took, with its fixtures, and writes the units."""
+    """A plugin that sums the times of tests, including fixtures, and writes those of the units."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -74,5 +74,5 @@ class Durations:
         self.seconds[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if exitstatus == pytest.ExitCode.OK:  # the times of other runs are not those of all tests
+        if exitstatus == pytest.ExitCode.OK:  # other runs may lack the times of some tests
             RECORD.write_text(json.dumps(units(self.seconds), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Measures how much memory calls need at most, in a process of their own."""
+"""Measure the peak memory of calls, in a separate process."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def in_child(call):
     assert ended == 0
     return json.loads(text)
 """
-# Larger allocations return to the system at once, so that what a call no longer needs does not count.
+# Larger allocations are returned to the system when freed, so that memory that a call no longer needs does not count.
 THRESHOLD = 1 << 20  # bytes
 
 
 def bytes_needed(script: str, *arguments: str) -> dict[str, dict[str, int]]:
-    """Return the figures by kind of buffer that a script measures with `rise`, and prints as JSON."""
+    """Return figures by kind of buffer, which the script measures with `rise` and prints as JSON."""
     command = [sys.executable, "-c", HEAD + script, *arguments]
     ended = subprocess.run(
         command,

@@ -26,7 +26,7 @@ def classes(file: str) -> set[str]:
 
 @cache
 def definitions(file: str) -> dict[str, ast.stmt]:
-    """Name -> its definition at the top of the module."""
+    """Return name -> definition, at the top level of the module."""
     found: dict[str, ast.stmt] = {}
     for node in parsed(file)[1].body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -39,7 +39,7 @@ def definitions(file: str) -> dict[str, ast.stmt]:
 
 
 def words(node: ast.AST) -> set[str]:
-    """Names, arguments and words of texts."""
+    """Return names, arguments, and the words in strings."""
     found = set()
     for each in ast.walk(node):
         match each:
@@ -51,7 +51,7 @@ def words(node: ast.AST) -> set[str]:
 
 
 def used(file: str, test: str) -> set[str]:
-    """The words of a test, and of what its module defines for it: tables, fixtures, helpers, base classes."""
+    """Return the words of a test and of what it uses in its module: tables, fixtures, helpers, base classes."""
     known, found, due = definitions(file), set(), [test]
     while due:
         new = words(known[due.pop()]) - found
@@ -61,7 +61,7 @@ def used(file: str, test: str) -> set[str]:
 
 
 def is_slow(file: str, test: str, control: str) -> bool:
-    """Whether the test is marked slow, or its case for this control."""
+    """Return whether the test, or its case for this control, is marked slow."""
     known = definitions(file)
     marks = [*known[test].decorator_list, *([known["pytestmark"]] if "pytestmark" in known else [])]
     whole = [
@@ -84,7 +84,7 @@ def test_a_quick_test_catches_each_control(control, test):
 
 
 @pytest.mark.parametrize(("control", "test"), controls.SLOW.items())
-def test_a_slow_test_uses_each_other_control(control, test):
+def test_a_slow_test_uses_each_of_the_other_controls(control, test):
     file, _, name = test.partition("::")
     assert control in used(file, name) and is_slow(file, name, control)
 

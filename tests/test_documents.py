@@ -14,9 +14,9 @@ from adapters import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("adapters", "cpprb_impl", "examples", "reports", "results", "suites", "tests")
-# Written by make, or by a run: not in the repository.
+# Not in the repository, since make or a run writes these.
 MADE = ("reports/out", "results/runs", "build/", ".venv", ".peers", ".cache", ".gate", "dist/")
-# Names that a reader chooses, that tests make up, and a file of another project.
+# Names that readers choose or tests make up, and a file of another project.
 EXAMPLES = {
     "adapters/x.py",
     "adapters/peers/x.py",
@@ -73,7 +73,7 @@ TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), r
 
 
 def exists(path: str) -> bool:
-    """As a path from the root, or, as ARCHITECTURE's tables name files, from a folder within."""
+    """Return whether a path exists, relative to the root or, as in the tables of ARCHITECTURE, to a folder in it."""
     path = path.removesuffix("/")
     if path in EXAMPLES or path.startswith(MADE):
         return True
@@ -83,7 +83,7 @@ def exists(path: str) -> bool:
 
 
 def missing(text: str, *, page: bool) -> list[str]:
-    """What the text names and is not there."""
+    """Return the names in a text that do not exist."""
     paths = set(IN_ROOM.findall(text)) | (set(FILE_IN_CODE.findall(text)) if page else set())
     targets = set(MAKE.findall(text)).union(*(MAKE_LINE.findall(block) for block in BLOCK.findall(text)))
     return [
@@ -106,7 +106,7 @@ def test_paths_and_names_on_pages_exist(name):
 
 
 def test_paths_and_names_in_sources_and_comments_exist():
-    left_out = ("tests/test_documents.py", "tests/suites/added/")  # a suite that a test copies to suites/
+    left_out = ("tests/test_documents.py", "tests/suites/added/")  # the latter is copied to suites/ by a test
     sources = [name for name in SOURCES if not name.startswith(left_out)]
     text = {name: (ROOT / name).read_text(encoding="utf-8") for name in sources}
     wrong = {name: missing(each, page=False) for name, each in text.items()}
@@ -148,5 +148,5 @@ def test_the_numbers_of_libraries_and_peers_match_the_registry():
     assert numbers in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_readme_is_one_screen_and_a_half():
-    assert len((ROOT / "README.md").read_text().split()) <= 600  # words, code and table included
+def test_the_readme_has_at_most_600_words():
+    assert len((ROOT / "README.md").read_text().split()) <= 600  # including code and tables

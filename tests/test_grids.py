@@ -18,7 +18,7 @@ def test_each_pair_is_covered(lengths):
 
 
 def test_few_points_are_quick():
-    assert len(covering((3, 3, 3, 3))) <= 12  # of 81; nine is the least
+    assert len(covering((3, 3, 3, 3))) <= 12  # of 81 points; the minimum is nine
     assert len(covering((7, 15, 3))) == 105
 
 

@@ -29,7 +29,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Return modules of which each imports the next, and the last one the first; empty if there are none."""
+    """Return modules of which each imports the next and the last imports the first; empty if there are none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -1,4 +1,4 @@
-"""Variables that a target does not accept, and unknown profiles, are refused before any set-up."""
+"""Unknown profiles, and variables that a target does not accept, are refused before any set-up."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def make(*words: str, built: Sequence[str] = BUILT) -> subprocess.CompletedProce
 @pytest.mark.parametrize(("target", "name"), TAKEN)
 def test_a_target_accepts_the_variables_in_its_help(target, name):
     given = {name: VALUES.get(name, "1")}
-    if name == "PYTHON" or target not in targets.COMMANDS:  # is in the Makefile itself
+    if name == "PYTHON" or target not in targets.COMMANDS:  # handled in the Makefile itself
         done = make(target, *(f"{name}={value}" for name, value in given.items()))
         assert done.returncode == 0, done.stderr
     else:
@@ -105,10 +105,10 @@ def test_the_nightly_checks_pass_only_accepted_variables():
 def test_other_variables_are_refused(words, said):
     called = [word for word in words if "=" not in word]
     found = targets.refusal(called, dict(word.split("=", 1) for word in words if "=" in word))
-    assert said in f"{found}.  Stop."  # as make writes it
+    assert said in f"{found}.  Stop."  # in the form in which make prints it
 
 
-def test_make_refuses_with_the_same_words_and_runs_nothing():
+def test_make_refuses_with_the_same_message_and_runs_nothing():
     done = make("clean", "setup", "PROFILE=x")
     assert done.returncode == 2 and "PROFILE cannot be 'x'; known: quick, survey," in done.stderr and not done.stdout
 
@@ -150,14 +150,14 @@ def test_each_target_runs_something(target):
     assert done.returncode == 0 and done.stdout.strip() not in ("", "false"), done.stderr
 
 
-def test_an_environment_changes_no_target(monkeypatch):
+def test_environment_variables_change_no_target(monkeypatch):
     usual = make("apex").stdout
     for name in ("ENV", "SECONDS", "HOSTS", "BUFFER"):
         monkeypatch.setenv(name, "x")
     assert make("apex").stdout == usual and "x" not in make("soak").stdout.split("--seconds")[1].split()[0]
 
 
-def test_a_value_reaches_the_program_as_it_is():
+def test_a_value_is_passed_to_the_program_unchanged():
     done = make("gate", "BASE=HEAD", "ONLY=add 1, it's $$HOME")
     assert shlex.split(done.stdout)[-2:] == ["--only", "add 1, it's $HOME"]
 
@@ -179,7 +179,7 @@ def test_bench_knows_the_profiles_of_the_suites():
     ],
 )
 def test_our_buffer_is_built_for_pytorch_only_if_a_launch_imports_both(variables, is_built):
-    """PEERS=cpprb_impl installed 6.7 GB of PyTorch, and then failed because our buffer was not built for it."""
+    """PEERS=cpprb_impl once installed 6.7 GB of PyTorch, and then failed because our buffer was not built for it."""
     done = make("--always-make", *variables, "bench", built=())
     assert done.returncode == 0, done.stderr
     assert ("building cpprb_impl for PyTorch" in done.stdout) == is_built

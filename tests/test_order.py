@@ -1,4 +1,4 @@
-"""Tests are handed out in units, the longest first."""
+"""Tests are distributed in units, the longest first."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ FILE = "tests/adapters/test_conformance.py"
         ),
     ],
 )
-def test_a_test_has_a_file_a_function_and_perhaps_a_group(test, parts):
+def test_a_test_name_is_split_into_file_function_and_possibly_a_group(test, parts):
     assert order.split(test) == parts
 
 
 @pytest.mark.parametrize("file", order.SHARED)
-def test_files_with_groups_exist(file):
+def test_the_files_with_groups_exist(file):
     assert (ROOT / file).exists()
 
 
@@ -52,7 +52,7 @@ def test_long_functions_and_groups_are_units_of_their_own():
     assert order.units(seconds | served) == {"a.py": 0.5, "a.py::one": 3.0, "b.py": 0.2, "reverb": 0.2}
 
 
-def test_tests_of_a_unit_are_neighbours_and_unknown_ones_come_last(tmp_path):
+def test_tests_of_a_unit_are_consecutive_and_unknown_tests_come_last(tmp_path):
     record = tmp_path / "durations.json"
     record.write_text(json.dumps({"a.py": 1.0, "a.py::long": 9.0}))
     units = order.Units(record)
@@ -70,7 +70,7 @@ def test_it(number):
 """
 
 
-@pytest.mark.parametrize("dies_at", [2, 5])  # amid its unit, and at the end of it
+@pytest.mark.parametrize("dies_at", [2, 5])  # within its unit, and at its end
 def test_a_test_that_ends_its_worker_fails_and_all_others_run(dies_at, tmp_path):
     (tmp_path / "test_dying.py").write_text(DYING.replace("DIES_AT", str(dies_at)))
     (tmp_path / "test_other.py").write_text(DYING.replace("DIES_AT", "9"))
@@ -88,6 +88,6 @@ def test_a_test_that_ends_its_worker_fails_and_all_others_run(dies_at, tmp_path)
         f"--rootdir={tmp_path}",
         str(tmp_path),
     ]
-    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # each plugin that is installed takes time to import
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # since each installed plugin takes time to import
     done = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, timeout=100)
     assert "1 failed, 11 passed" in done.stdout, done.stdout

@@ -1,4 +1,4 @@
-"""What a package index shows, and what the installed package reports about itself."""
+"""What a package index shows, and what the installed package reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_changelog_has_the_version():
     assert f"## {PROJECT['version']}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_an_unknown_name_is_an_error():
+def test_an_unknown_attribute_of_the_package_is_an_error():
     with pytest.raises(AttributeError, match="__versions__"):
         _ = cpprb_impl.__versions__
 
@@ -52,7 +52,7 @@ def test_the_package_page_links_to_nothing_in_the_repository():
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_the_package_page_examples_run(number, tmp_path):
+def test_the_examples_on_the_package_page_run(number, tmp_path):
     example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[number]
     program = tmp_path / "example.py"
     program.write_text(example, encoding="utf-8")
@@ -60,7 +60,7 @@ def test_the_package_page_examples_run(number, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_program_of_several_environments_runs(tmp_path):
+def test_the_program_with_several_environments_runs(tmp_path):
     page = (ROOT / "docs/using.md").read_text(encoding="utf-8")
     (example,) = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "stack_compress" in each]
     program = tmp_path / "example.py"

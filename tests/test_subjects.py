@@ -58,7 +58,7 @@ def check(folder: Path, *subjects: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A repository in which the rule began with the second of two commits."""
+    """Return a repository of two commits, of which the second introduced the rule."""
     folder = tmp_path / "project"
     (folder / ".ci").mkdir(parents=True)
     git(folder, "init", "--initial-branch", "main")
@@ -70,13 +70,13 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("subject", GOOD)
-def test_subject_in_the_imperative_passes(subject):
+def test_a_subject_in_the_imperative_passes(subject):
     done = check(SCRIPT.parents[1], subject)
     assert (done.returncode, done.stdout) == (0, "subjects: 1 checked\n")
 
 
 @pytest.mark.parametrize(("subject", "reason"), BAD.items())
-def test_other_subject_is_refused_with_a_reason(subject, reason):
+def test_any_other_subject_is_refused_with_a_reason(subject, reason):
     done = check(SCRIPT.parents[1], GOOD[0], subject)
     assert done.returncode == 1
     assert reason in done.stdout
@@ -111,14 +111,14 @@ def test_merges_are_not_checked(project):
     assert check(project).stdout == "subjects: 1 checked\n"
 
 
-def test_shallow_clone_is_checked_behind_its_oldest_commit(project, tmp_path):
+def test_a_shallow_clone_is_checked_after_its_oldest_commit(project, tmp_path):
     commit(project, "Docs: bad", "Add a file", "Add another file")
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "--depth", 2, project.as_uri(), clone)
     assert check(clone).stdout == "subjects: 1 checked\n"
 
 
-def test_exported_tree_is_not_checked(project):
+def test_an_exported_tree_is_not_checked(project):
     commit(project, "Docs: bad")
     shutil.rmtree(project / ".git")
     done = check(project)
@@ -126,7 +126,7 @@ def test_exported_tree_is_not_checked(project):
     assert done.stdout.startswith("subjects: not checked")
 
 
-def test_exported_tree_inside_another_repository_is_not_checked(project):
+def test_an_exported_tree_inside_another_repository_is_not_checked(project):
     commit(project, "Docs: bad")
     exported = project / "exported"
     (exported / ".ci").mkdir(parents=True)

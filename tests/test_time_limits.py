@@ -54,8 +54,8 @@ def test_the_time_limit_of_a_test_needs_no_signal(tmp_path, fault):
     assert done.returncode == 1 and "Timeout" in said and "test_that_hangs" in said
 
 
-def test_a_new_limit_replaces_the_one_before():
-    """One thread waits for the ends of all tests."""
+def test_a_new_limit_replaces_the_previous_one():
+    """One thread enforces the limits of all tests."""
     watch, expired = time_limits.Watch(), queue.Queue()
     for limit in (60, 0.01):
         watch.start(limit, functools.partial(expired.put, limit))

@@ -1,4 +1,4 @@
-"""One word for each thing, as docs/words.md says."""
+"""Each thing has one word, as docs/words.md says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "words.md"
 PACKAGES = ("cpprb_impl", "adapters", "suites", "results", "reports")
-#: Classes that replace one of this name, so that users change an import only.
+#: Classes that replace a class of the same name, so that users change only an import.
 DROP_IN = {"ReplayBuffer", "PrioritizedReplayBuffer"}
 MOST_WORDS = 30
 #: retired word -> the word to use instead
@@ -44,7 +44,7 @@ def test_the_glossary_has_at_most_thirty_words() -> None:
     assert len(set(words)) == len(words)
 
 
-def test_retired_words_do_not_come_back() -> None:
+def test_retired_words_are_not_used() -> None:
     retired = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(RETIRED)})(?![a-z])", re.IGNORECASE)
     found = []
     for path in _written():

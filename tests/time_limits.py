@@ -1,6 +1,6 @@
 """One thread that ends any test of this process that takes too long.
 
-pytest-timeout starts a thread for each test, and joins it afterwards, which costs more than most of our tests do.
+pytest-timeout starts a thread for each test, and joins it afterwards, which takes longer than most of our tests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Watch:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._ends = self._wakes = math.inf  # times of time.monotonic
+        self._ends = self._wakes = math.inf  # in the time of time.monotonic
         self._expire: Callable[[], object] = lambda: None
 
     def start(self, seconds: float, expire: Callable[[], object]) -> None:
@@ -26,11 +26,11 @@ class Watch:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="time limit of tests", daemon=True)
                 self._thread.start()
-            elif self._ends < self._wakes:  # usually, the thread wakes up earlier, and sleeps again
+            elif self._ends < self._wakes:  # otherwise the thread wakes up early enough, and sleeps again
                 self._changed.notify()
 
     def cancel(self) -> None:
-        """Lift the limit. Wait for the function if it is running: it will end the process."""
+        """Lift the limit. If the function is already running, wait for it: it ends the process."""
         with self._changed:
             self._ends = math.inf
 

@@ -1,4 +1,4 @@
-"""How the tests of this room start launches, and look for what those leave behind."""
+"""How the tests in this folder start launches, and look for what launches leave behind."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ needs_atari = pytest.mark.skipif(find_spec("ale_py") is None, reason="ale-py has
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIM = Path(__file__).resolve().parent / "shim"
-#: Their names, read from the source: the module itself imports what only a launch may import.
+#: The names of the faulty peers, read from the source, since only a launch may import what the module imports.
 FAULTY = " ".join(re.findall(r'^    name = "(.+)"$', (SHIM / "faulty_peers.py").read_text(), re.MULTILINE))
 
 
 def brief_run(blocks: int) -> tuple[str, str]:
-    """Return the first arguments of Python for a bench run whose profile "tiny" has so many blocks, and spends hardly
-    more time on timing and on looking for leaks than one call takes."""
+    """Return the first arguments of Python for a bench run whose profile "tiny" has this many blocks, and spends hardly
+    more time on timing and leak detection than one call takes."""
     return "-c", (
         "import sys; from dataclasses import replace; from suites import run;"
         "from suites.memory.spec import PROFILES as memory; from suites.throughput.spec import PROFILES as throughput;"
@@ -42,7 +42,7 @@ def brief_run(blocks: int) -> tuple[str, str]:
 
 @cache
 def fork_server() -> ForkServer:
-    """The server of this process. It knows the faulty peers."""
+    """Return the server of this process, which knows the faulty peers."""
     variables = {"PYTHONPATH": f"{SHIM}{os.pathsep}{CHECKOUT}", "FAULTY_PEERS": FAULTY}
     server = ForkServer(CHECKOUT, os.environ | variables)
     atexit.register(server.close)
@@ -51,7 +51,7 @@ def fork_server() -> ForkServer:
 
 @dataclass
 class Surroundings:
-    """The environment of a test's launches: the faulty peers, and a mark by which to find their processes."""
+    """The environment of a test's launches: the faulty peers, and a mark by which their processes are found."""
 
     folder: Path
     mark: str
@@ -81,15 +81,15 @@ class Surroundings:
         return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
     def fork(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess:
-        """Do the same as `run`, in a tenth of the time: in a fork of a process that has already imported the suites.
-        Launches that measure memory or the start of a process need a fresh one."""
+        """Do the same as `run` in a tenth of the time, by forking a process that has already imported the suites.
+        Launches that measure memory or the start of a process need a fresh process."""
         return subprocess.CompletedProcess(arguments, *fork_server().run(arguments, self.variables, timeout))
 
     def leftovers(self) -> list[str]:
         found = [str(path) for path in Path("/dev/shm").glob(f"*{self.mark}*")]
         forked = fork_server().left()
         for process in {*forked, *psutil.process_iter()}:
-            with suppress(psutil.Error):  # it has ended
+            with suppress(psutil.Error):  # the process has ended
                 if process in forked or process.environ().get("FAULTY_SEGMENT") == self.mark:
                     found.append(" ".join(process.cmdline()))
         return found
@@ -97,5 +97,5 @@ class Surroundings:
 
 @pytest.fixture
 def surroundings(tmp_path: Path) -> Iterator[Surroundings]:
-    # Named as a segment of Python's own is: what a launch that had to be killed left of it, the runner removes.
+    # Named like a segment of Python's own. The runner removes such segments of a launch that had to be killed.
     return Surroundings(tmp_path, f"psm_faulty-{uuid.uuid4().hex}")

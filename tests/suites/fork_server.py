@@ -1,7 +1,7 @@
-"""Forks launches from a process that has already imported their modules, which is most of what a fresh one does.
+"""Forks launches from a process that has already imported their modules, which is most of the work of a fresh process.
 
 What a launch leaves behind becomes a child of the server, its subreaper (prctl(2)). A mark in the environment would not
-find all of that: /proc shows a forked process the environment of the one that it was forked from.
+find all of it: for a forked process, /proc shows the environment of its parent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAUNCHES = ("apex", "conformance", "integrity", "latency", "sharing", "startup",
 RUN = ("suites.runner.driver", "suites.runner.command_line", "suites.runner.resuming")
 OTHERS = ("faulty_peers", "pytest", "pytest_benchmark.plugin", "xdist.plugin", "hypothesis", "_hypothesis_pytestplugin")
 PR_SET_CHILD_SUBREAPER = 36
-WATCHDOGS_END = 10.0  # seconds after the buffers' processes, at most
+WATCHDOGS_END = 10.0  # time limit in seconds for watchdogs to end after the processes of the buffers
 
 
 class ForkServer:
@@ -41,7 +41,7 @@ class ForkServer:
         there.close()
 
     def run(self, arguments: Sequence[str], variables: Mapping[str, str], seconds: float) -> tuple[int, str, str]:
-        """Return the status of `python ARGUMENTS`, and what it wrote. Returns when no process can write any more."""
+        """Return the status of `python ARGUMENTS`, and its output. Returns only when no process can write any more."""
         request, (reads, writes) = json.dumps([arguments, dict(variables)]).encode(), os.pipe()
         with os.fdopen(reads) as output, tempfile.TemporaryFile("w+") as errors:
             socket.send_fds(self.socket, [len(request).to_bytes(4)], [writes, errors.fileno()])
@@ -60,7 +60,7 @@ class ForkServer:
             return status, *said, errors.read()
 
     def left(self) -> list[psutil.Process]:
-        """Return the processes that launches have left behind, once the watchdogs of their buffers had time to end."""
+        """Return the processes that launches have left behind, after the watchdogs of buffers had time to end."""
         until = time.monotonic() + WATCHDOGS_END
         while True:
             found = alive(psutil.Process(self.process.pid))
@@ -69,7 +69,7 @@ class ForkServer:
             time.sleep(0.02)
 
     def close(self) -> None:
-        """End the server with all that it has forked."""
+        """End the server and all processes that it has forked."""
         for each in self.left():
             each.kill()
         self.socket.close()
@@ -77,7 +77,7 @@ class ForkServer:
 
 
 def is_watchdog(process: psutil.Process) -> bool:
-    """Whether it removes the segments of a process that has ended (cpprb_impl/processes/watchdog.py)."""
+    """Return whether a process removes the segments of a process that has ended (cpprb_impl/processes/watchdog.py)."""
     with suppress(psutil.NoSuchProcess):
         return any(each.startswith("/cpprb_impl-") for each in process.cmdline())
     return False
@@ -93,7 +93,7 @@ def alive(parent: psutil.Process) -> list[psutil.Process]:
 
 
 def serve(requests: socket.socket) -> list[str]:
-    """Fork a process for each request. Returns in the forks alone: the arguments of Python."""
+    """Fork a process for each request. Returns only in the forks, with the arguments of Python."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     for module in (*(f"suites.{each}.measure" for each in LAUNCHES), *RUN, *OTHERS):
         importlib.import_module(module)
@@ -103,7 +103,7 @@ def serve(requests: socket.socket) -> list[str]:
         if not size:
             sys.exit()
         arguments, variables = json.loads(requests.recv(int.from_bytes(size), socket.MSG_WAITALL))
-        for left in alive(psutil.Process()):  # of a test that has failed
+        for left in alive(psutil.Process()):  # left by a test that failed
             left.kill()
         if not (launch := os.fork()):
             for number, file in enumerate(files, 1):

@@ -1,4 +1,4 @@
-"""A small sound buffer, and others that are wrong in one way each: a negative control for every conformance check."""
+"""A small sound buffer, and variants that are wrong in one way each: negative controls for every conformance check."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Rounding(Sound):
 
 
 class Swapping(Sound):
-    """Rows put together from two."""
+    """Returns rows whose fields belong to two different rows."""
 
     def sample(self, size):
         batch = super().sample(size)
@@ -120,7 +120,7 @@ class OverwritingNewest(Sound):
 
 
 class Viewing(Sound):
-    """The memory of a batch is used again for the next."""
+    """Reuses the memory of a batch for the next batch."""
 
     def sample(self, size):
         batch = super().sample(size)
@@ -133,7 +133,7 @@ class Viewing(Sound):
 
 
 class ViewingLater(Viewing):
-    """Its first two batches are whole: what a look at the first one would not see."""
+    """Returns two independent batches, then reuses their memory, which a check of the first two would not detect."""
 
     sampled = 0
 
@@ -143,7 +143,7 @@ class ViewingLater(Viewing):
 
 
 class Exposing(Sound):
-    """Its batch is a view of what it stores."""
+    """Returns a batch that is a view of the stored rows."""
 
     def sample(self, size):
         first = int(self.random.integers(0, len(self) - size + 1))
@@ -189,7 +189,7 @@ class DeafToUpdates(Sound):
 
 
 class DeafToTheLast(Sound):
-    """Of each batch's new priorities."""
+    """Ignores the last of the new priorities of each batch."""
 
     def update_priorities(self, indexes, priorities) -> None:
         super().update_priorities(indexes[:-1], priorities[:-1])
@@ -247,7 +247,7 @@ class Obstinate(Sound):
 
 
 class Careful(Sound):
-    """Ignores an update that comes too late: the opposite of what it states."""
+    """Ignores late updates, which is the opposite of its stated behaviour."""
 
     def sample(self, size):
         batch = super().sample(size)
@@ -278,7 +278,7 @@ class Strict(Sound):
 
 
 class TakingNan(Sound):
-    """Accepts any priority, as an unchecked sum in C would: afterwards only one row is drawn."""
+    """Accepts any priority, as an unchecked sum in C would: afterwards, only one row is drawn."""
 
     def update_priorities(self, indexes, priorities) -> None:
         self.raw[indexes] = priorities

@@ -17,7 +17,7 @@ from tests.reports.synthetic_runs import empty_run
 
 from .conftest import needs_atari
 
-# Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
+# Ten seconds of patience are meant for slow machines; these explorers are stuck on purpose.
 IMPATIENT = (
     "import sys; from suites.apex import measure; from suites.runner import explorers;"
     "explorers.PATIENCE = 2.0; sys.exit(measure.main())"
@@ -30,7 +30,7 @@ def apex(surroundings, peer: str, *options: str):
 
 
 def jobs(*numbers: Sequence[int]) -> list[str]:
-    """Options for jobs: explorers, rows per call, capacity, microseconds of a step and of work, and cores."""
+    """Return the options for jobs: explorers, rows per call, capacity, microseconds per step and of work, and cores."""
     return [f"--job={encoded(ApexJob('CartPole-v1', *each))}" for each in numbers]
 
 
@@ -72,7 +72,7 @@ def test_launches_have_distinct_names():
     assert len(set(names)) == len(names) == len(settings.groups)
 
 
-def test_a_launch_on_one_core_uses_no_more(surroundings):
+def test_a_launch_on_one_core_uses_no_other_core(surroundings):
     status, results = apex(surroundings, "plain", *jobs((2, 100, 2000, 0, 0, 1)))
     found = {result["benchmark"]: result for result in results}
     assert status == 0 and found["cpu"]["params"]["cores"] == 1
@@ -99,7 +99,7 @@ def test_explorers_play_seaquest_as_it_was_recorded(tmp_path):
 
 
 @pytest.mark.parametrize("peer", ["torn", "mixes-rows"])
-def test_a_figure_is_kept_although_rows_were_torn(peer, surroundings):
+def test_a_figure_is_kept_even_if_rows_were_torn(peer, surroundings):
     status, results = apex(surroundings, peer, *TWO)
     explorers, learner, whole = (
         next(result for result in results if result["benchmark"] == name) for name in ("explorers", "learner", CHECKED)
@@ -143,7 +143,7 @@ def test_a_bad_buffer_gets_a_reason_instead_of_a_figure(peer, outcome, reason, s
     assert status == (outcome != "skipped")
     assert len(results) == len(BENCHMARKS)
     for result in results:
-        whole = result["benchmark"] == "whole" and result["value"] is not None  # rows checked before the end came
+        whole = result["benchmark"] == "whole" and result["value"] is not None  # checked before the launch ended
         assert whole or (result["outcome"] == outcome and reason in result["reason"] and result["value"] is None)
     assert surroundings.leftovers() == []
 
@@ -157,7 +157,7 @@ def test_the_figures_go_to_the_cells_file(surroundings):
 
 def test_an_explorer_that_cannot_be_started_shows_why():
     cannot_be_pickled = lambda number, shared: None  # noqa: E731
-    words = "pickle|get local object"  # Python 3.13's differ
+    words = "pickle|get local object"  # the second is the message of Python 3.13
     with pytest.raises(Exception, match=words), exploring(cannot_be_pickled, 2, "spawn"):
         pass
 
@@ -175,12 +175,12 @@ with explorers.giving_up(0.1):
 def test_a_learner_stuck_in_native_code_is_killed_by_a_signal(surroundings):
     done = surroundings.run("-c", NATIVE)
     assert done.returncode == -signal.SIGABRT and "in giving_up" not in done.stdout
-    assert "<module>" in done.stderr  # where it was stuck
+    assert "<module>" in done.stderr  # the place where it was stuck
     assert surroundings.leftovers() == []
 
 
 class TakesWholeSamples:
-    """A buffer that takes new priorities only together with the very indexes that it returned."""
+    """A buffer that accepts new priorities only with the same array of indexes that it returned."""
 
     def __init__(self) -> None:
         self.priorities, self.random = np.ones(1000), np.random.default_rng(0)
@@ -195,5 +195,5 @@ class TakesWholeSamples:
             self.priorities[indexes] = priorities
 
 
-def test_staleness_is_measured_with_the_samples_own_indexes():
+def test_staleness_is_measured_with_the_array_of_indexes_that_sample_returned():
     assert measure._staleness(TakesWholeSamples()) == ("ok", 0, None)

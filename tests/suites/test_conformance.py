@@ -1,4 +1,4 @@
-"""Every conformance check passes a sound buffer and catches one that is wrong in just that way."""
+"""Every conformance check passes a sound buffer and detects one that is wrong in only that way."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tests.suites.odd_answers import Sound
 
 PART_OF = {check: part for part, checks in conformance.PARTS.items() for check in checks}
 
-#: who -> the check that must see it, and the word
+#: buffer, the check that must detect it, and the observed behaviour
 CONTROLS = [
     ("Rounding", "round_trip", "as 32 bits"),
     ("Swapping", "round_trip", "changed"),
@@ -75,11 +75,11 @@ def test_a_broken_buffer_is_detected(name, check, word):
     kind = getattr(odd_answers, name)
     found = seen(kind, check)
     assert found.word == word, found
-    if word != "ignored":  # which is better than what Sound promises of a stale update
+    if word != "ignored":  # better than the behaviour that Sound states for a stale update
         assert conformance.judge(kind, check, found, "again")["outcome"] == "wrong"
 
 
-def test_a_stated_fault_is_wrong_but_a_stated_hazard_is_not():
+def test_a_stated_fault_is_wrong_but_a_stated_hazard_is_accepted():
     found = seen(odd_answers.WithoutLast, "prioritized")
     stated = type("Stated", (Sound,), {"contract": conformance.registry.adapter_class("baselines-style").contract})
     assert conformance.judge(stated, "prioritized", found, "again")["outcome"] == "wrong"
@@ -96,7 +96,7 @@ def test_a_seed_may_do_more_than_promised_but_not_less():
     assert conformance.judge(Sound, "seed", replace(own, word="none"), "again")["outcome"] == "wrong"
 
 
-def test_a_peer_better_than_its_contract_is_not_a_finding():
+def test_a_peer_that_is_better_than_its_contract_is_not_a_finding():
     promised = replace(Sound.contract, infinite_priority=BadPriority.POISONS, references=References.KEPT)
     modest = type("Modest", (Sound,), {"contract": promised})
     for check in ("infinite_priority", "references"):
@@ -129,7 +129,7 @@ def test_a_wrong_result_is_withdrawn_only_if_both_repetitions_are_sound(first, l
 
 
 @pytest.mark.parametrize("shares", [[1, 1, 1, 1], [1, 10, 100, 1e6]])
-def test_a_right_distribution_fits_and_a_row_never_drawn_does_not(shares):
+def test_a_right_distribution_passes_and_one_without_a_row_fails(shares):
     import numpy as np
 
     shares = np.array(shares) / np.sum(shares)

@@ -1,4 +1,4 @@
-"""Which records of other people's machines are accepted, and how `make contribute` writes one."""
+"""Which records from other people's machines are accepted, and how `make contribute` writes a record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIDES = {"first": [1.0, 1.1, 1.0, 1.2, 1.0], "second": [1.1, 1.0, 1.0, 1.1, 1.1]
 
 
 def measured(**changed) -> Run:
-    """SYNTHETIC: a record of each needed suite."""
+    """Return a SYNTHETIC run with a record of each needed suite."""
     about = {"revision": "0" * 40, "command": contribution.COMMAND, "minutes": 18.0, **changed}
     run = Run("bench", "quick", machine=machine.describe() | {"cpu": "AMD Ryzen 9 7950X 16-Core Processor"}, **about)
     run.add_workload(**WORKLOAD)
@@ -41,7 +41,7 @@ def measured(**changed) -> Run:
 
 @pytest.fixture
 def put(tmp_path):
-    """Save a run under a name, by default its own; return the path."""
+    """Return a function that saves a run under a name, by default its own, and returns the path."""
 
     def put(run: Run, name: str | None = None) -> Path:
         path = tmp_path / (name or contribution.file_name(run))
@@ -157,7 +157,7 @@ def test_the_base_must_contain_the_measured_commit(put, capsys, monkeypatch, tmp
     assert "--base must be a revision of this clone, got no-such-branch" in capsys.readouterr().err
 
 
-def test_every_default_peer_of_others_has_a_pinned_version():
+def test_every_default_peer_from_another_project_has_a_pinned_version():
     for name in registry.chosen([]):
         assert contribution.pinned(name) or registry.peer_class(name).distribution in (None, "cpprb-impl"), name
 
@@ -179,7 +179,7 @@ def test_a_record_is_named_after_its_machine(cpu, name):
 
 @pytest.fixture
 def as_user(monkeypatch):
-    """Make this process that of a user of a machine, with a home folder; None: the system does not know it."""
+    """Return a function that changes the apparent user, machine and home folder; None means unknown to the system."""
 
     def as_user(name: str | None, host: str = "adas-laptop", home: str | None = None) -> None:
         def known(value, error):
@@ -255,7 +255,7 @@ def test_a_record_that_would_not_be_accepted_is_not_written(put, tmp_path):
 
 
 def described(monkeypatch, versions, reason=None):
-    """Make these versions the installed ones; `reason`: why cpprb is not installed."""
+    """Make these versions appear to be installed; `reason` is why cpprb is not."""
     monkeypatch.setattr(
         contribute.registry,
         "describe",
@@ -265,7 +265,7 @@ def described(monkeypatch, versions, reason=None):
 
 @pytest.fixture
 def quiet(monkeypatch):
-    """A machine that can be measured."""
+    """Simulate a machine that is quiet enough for a measurement."""
     monkeypatch.setattr(contribute.machine, "revision", lambda: "0" * 40)
     monkeypatch.setattr(contribution, "is_commit", lambda _: False)
     monkeypatch.setattr(contribute.psutil, "sensors_battery", lambda: None)
@@ -330,7 +330,7 @@ def test_obstacles_to_measuring_a_machine_are_reported(quiet, monkeypatch, capsy
 @pytest.mark.parametrize(
     ("ended", "has_file", "status"), [(0, True, 0), (1, True, 0), (2, True, 2), (130, True, 130), (1, False, 1)]
 )
-def test_a_run_that_did_not_end_is_not_written(quiet, monkeypatch, tmp_path, ended, has_file, status):
+def test_an_unfinished_run_is_not_written(quiet, monkeypatch, tmp_path, ended, has_file, status):
     def main(options):
         if has_file:
             save(Path(options[-1]), measured())
@@ -345,13 +345,13 @@ def test_a_run_that_did_not_end_is_not_written(quiet, monkeypatch, tmp_path, end
 
 
 @pytest.mark.parametrize("path", sorted(MACHINES.glob("*.json")), ids=lambda path: path.stem)
-def test_a_committed_record_is_as_it_was_accepted(path):
+def test_committed_records_still_meet_the_conditions(path):
     assert contribution.faults(path) == []
 
 
 @pytest.fixture
 def branch(tmp_path):
-    """Run git in a repository with the check of CI and one record, on a branch."""
+    """Return a function that runs git on a branch of a repository with CI's check and one record."""
     folder = tmp_path / "clone"
     (folder / "results" / "machines").mkdir(parents=True)
     (folder / ".ci").mkdir()

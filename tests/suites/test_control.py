@@ -1,4 +1,4 @@
-"""The control measures one peer as two sides, by launches that differ in nothing."""
+"""The control measures one peer as two sides, by identical launches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_sides_are_measured_by_the_same_command():
     assert f"--peer={REFERENCE}" in first
 
 
-def test_a_launch_is_asked_only_for_open_cells():
+def test_a_launch_measures_only_open_cells():
     _, (launch, _) = launches()
     launch.records[1].fail("failed", "it crashed")
     command = launch.command(launch.open_records, Path("cells.jsonl"), 0)
@@ -40,7 +40,7 @@ def test_a_launch_is_asked_only_for_open_cells():
 
 @pytest.mark.skipif(find_spec(REFERENCE) is None, reason="cpprb has no wheel for this Python")
 @pytest.mark.parametrize("side", SIDES)
-def test_a_launch_measures_the_cells_of_its_side(surroundings, side):
+def test_a_launch_measures_only_the_cells_of_its_side(surroundings, side):
     _, both = launches()
     launch = both[SIDES.index(side)]
     cells = surroundings.folder / "cells.jsonl"

@@ -1,4 +1,4 @@
-"""Counts of work per call: the tools' output, what is missing, and one real measurement."""
+"""Counts of work per call: parsing the tools' output, missing tools, and one real measurement."""
 
 import json
 import shutil
@@ -74,7 +74,7 @@ def test_system_calls_are_counted_between_two_marks_in_all_threads():
 
 
 def measured_with(folder: Path, monkeypatch, **scripts: str) -> dict[str, Result]:
-    """The results if PATH has only these programs."""
+    """Return the results if PATH contains only these programs."""
     for name, script in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / name).chmod(0o755)
@@ -94,7 +94,7 @@ def test_without_the_tools_every_count_is_skipped(tmp_path, monkeypatch):
     assert all("install strace" in results[name].reason for name in OF_STRACE)
 
 
-def test_tools_that_cannot_work_here_say_why(tmp_path, monkeypatch):
+def test_for_tools_that_cannot_work_here_the_reason_is_reported(tmp_path, monkeypatch):
     results = measured_with(
         tmp_path,
         monkeypatch,

@@ -57,7 +57,7 @@ def test_a_result_belongs_to_the_cell_of_its_benchmark_workload_and_params():
         ("print('so far', flush=True); import time; time.sleep(60)", "timed out after 1 s; its last output: so far"),
     ],
 )
-def test_how_a_launch_ended_is_reported(code, trouble):
+def test_the_way_a_launch_ended_is_reported(code, trouble):
     said = launch.run([sys.executable, "-c", code], 1).trouble
     assert said is None if trouble is None else re.fullmatch(trouble.replace("(", r"\(").replace(")", r"\)"), said)
 
@@ -123,13 +123,13 @@ def test_additional_figures_of_a_job_are_kept(tmp_path):
 
 
 def drive_one(tmp_path, peer: str, figures: int, then: str, minutes: float = 1.0, seconds: float = 2.0):
-    """(exit status, statuses) of a run of one launch with two cells, `seconds` before the end of its budget."""
+    """Return (exit status, statuses) of a run of one launch with two cells, `seconds` before its budget ends."""
     run = a_run()
     run.add_peer(peer, "1", "made for the test")
     add_workload(run, "CartPole-v1")
     about = {"suite": "throughput", "peer": peer, "workload": "CartPole-v1", "unit": "s", "better": "lower"}
     records = [run.cell(benchmark="add", params={"batch": number}, **about) for number in range(2)]
-    ready = tmp_path / "ready.jsonl"  # so that the program needs no slow import before it reports its figures
+    ready = tmp_path / "ready.jsonl"  # copied, so that the program reports its figures without a slow import
     ready.touch()
     for number in range(figures):
         append_result(ready, Result("add", "x", "CartPole-v1", {"batch": number}, "ok", 1.0))
@@ -146,7 +146,7 @@ def test_a_buffer_that_hangs_until_the_budget_ends_is_not_left_out(tmp_path, mon
     assert drive_one(tmp_path, peer, 1, SLEEP) == (status, ["ok", "failed"])
 
 
-def test_a_buffer_that_still_gives_figures_when_the_budget_ends_is_left_out(tmp_path):
+def test_a_buffer_that_still_yields_figures_when_the_budget_ends_is_left_out(tmp_path):
     assert drive_one(tmp_path, "cpprb_impl", 1, SLEEP) == (0, ["ok", "left_out"])
 
 
@@ -157,7 +157,7 @@ def test_a_crash_after_the_last_figure_is_not_overlooked(tmp_path, peer, status)
 
 
 def raised(code: str, file: Path) -> BaseException:
-    """What `code` raises when it stands in this file."""
+    """Return the exception that `code` raises as if it were in this file."""
     try:
         exec(compile(code, str(file), "exec"), {})
     except Exception as error:
@@ -180,14 +180,14 @@ def raised(code: str, file: Path) -> BaseException:
         (".venv/lib/python3.11/site-packages/reverb/client.py", "raise NotImplementedError('not yet')", "failed"),
     ],
 )
-def test_an_error_is_the_peers_unless_the_harness_raised_it(file, code, outcome):
+def test_an_error_is_attributed_to_the_peer_unless_the_harness_raised_it(file, code, outcome):
     assert failure(raised(code, launch.CHECKOUT / file))[0] == outcome
 
 
 @pytest.mark.parametrize(
     ("peer", "excused"), [("cpprb_impl[Ray]", False), ("cpprb_impl[replay server]", True), ("cpprb", True)]
 )
-def test_a_failure_is_a_finding_unless_this_project_answers_for_it(peer, excused):
+def test_a_failure_is_a_finding_unless_this_project_is_responsible_for_it(peer, excused):
     (record, *_) = APEX.declare(a_run(), peer, "CartPole-v1", {"explorers": 2, "capacity": 10})
     record.fail("failed", "the learner waited for longer than 15 s")
     assert driver.is_finding_about_another(record) is excused

@@ -1,4 +1,4 @@
-"""A buffer that cannot be filled in time is reported at the time limit, or as soon as that is clear."""
+"""A buffer that cannot be filled in time is reported at the time limit, or as soon as this is certain."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RECORDING = SimpleNamespace(columns=COLUMNS, transitions=10_000, row_bytes=49)
 
 
 @pytest.mark.parametrize("seconds", [0.9, 1.1])
-def test_a_buffer_that_is_full_in_time_is_filled(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_that_is_full_within_the_limit_is_filled(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(seconds, monkeypatch)
     fill(slow, SPEC, RECORDING, 10)
     assert slow.rows == 10_000
@@ -58,7 +58,7 @@ def test_a_slightly_slow_buffer_is_filled_until_the_time_limit(monkeypatch: pyte
     assert slow.rows == 9_000
 
 
-def test_a_buffer_that_cannot_be_filled_in_time_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filling_is_abandoned_early_if_it_cannot_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(2.5, monkeypatch)
     with pytest.raises(TooSlow, match=r"10,000 rows: adding 1,000 took 2\.5 s, and the limit for all is 10 s"):
         fill(slow, SPEC, RECORDING, 10)

@@ -22,7 +22,7 @@ from suites.gate.sources import Checkout, parse
 from suites.runner.driver import Interrupt
 from tests.suites.conftest import CHECKOUT, SHIM
 
-# Builds without anything from PyPI, and without CMake: the gate of .ci/run builds the real package.
+# Builds without packages from PyPI, and without CMake; the gate in .ci/run builds the real package.
 PROJECT = """\
 [build-system]
 requires = []
@@ -54,15 +54,15 @@ def git(tree: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="session")
 def repository(tmp_path_factory) -> Path:
-    """A repository at a good commit after one that does not build. It has our recordings and compiled modules, so that
-    a gate neither records nor compiles them again."""
+    """Return a repository at a good commit, preceded by one that does not build. It contains our recordings and
+    compiled modules, so that a gate neither records nor compiles anything again."""
     tree = tmp_path_factory.mktemp("gate") / "checkout"
     for folder in ("adapters", "suites", "results", "reports"):
-        ignored = shutil.ignore_patterns("runs", "reference", "machines", "out", "*.pyc.*")  # the last is being written
+        ignored = shutil.ignore_patterns("runs", "reference", "machines", "out", "*.pyc.*")  # the last are incomplete
         shutil.copytree(CHECKOUT / folder, tree / folder, ignore=ignored)
     (tree / ".cache").symlink_to(CHECKOUT / ".cache")
     spec = tree / "suites" / "throughput" / "spec.py"
-    spec.write_text(spec.read_text().replace("100_000", "1_000"))  # rows that each launch fills its buffer with
+    spec.write_text(spec.read_text().replace("100_000", "1_000"))  # rows with which a launch fills its buffer
     (tree / "cpprb_impl").mkdir()
     change(tree, BUILD="base", TIMES=1)
     (tree / "backend.py").write_text(BACKEND)
@@ -92,7 +92,7 @@ def change(tree: Path, **values: object) -> None:
 def start(
     surroundings, tree: Path, *arguments: str, peer: str = "records-build", pip: bool = False
 ) -> subprocess.Popen:
-    # The checkout stays off PYTHONPATH: there it would hide the package that was built.
+    # The checkout is not on PYTHONPATH, where it would hide the package that was built.
     path = str(SHIM) if pip else f"{SHIM}:{QUICK_PIP}"
     variables = surroundings.variables | {"PYTHONPATH": path, "FAULTY_PEERS": f"cpprb_impl={peer}"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -100,7 +100,7 @@ def start(
 
 
 def gated(surroundings, tree: Path, capsys, peer: str) -> tuple[int, str]:
-    """Measure and judge the working tree against the last commit; return the status and what was said."""
+    """Measure and judge the working tree against the last commit; return the status and the output."""
     process = start(surroundings, tree, "--base=HEAD", "--minutes=2", peer=peer)
     _, errors = process.communicate(timeout=180)
     if process.returncode:
@@ -190,7 +190,7 @@ def test_the_error_for_a_mistyped_benchmark_lists_similar_ones():
     assert measure._near("sampel 32 on CartPole", known)[0] == known[2]
 
 
-def test_each_launch_gets_the_library_in_different_pages(tmp_path, monkeypatch):
+def test_each_launch_loads_the_library_into_different_memory_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(builds, "FOLDER", tmp_path)
     side = Side("head", Checkout("revision"))
     wheel = tmp_path / "head" / "wheel" / "cpprb_impl-0-py3-none-any.whl"
@@ -218,7 +218,7 @@ def test_a_base_that_does_not_build_is_a_harness_error(surroundings, tree):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == gate.HARNESS_ERROR
     assert "base" in errors and "does not build" in errors
-    assert "No module named 'none'" in errors or "Cannot import 'none.of.that'" in errors  # by pip's version
+    assert "No module named 'none'" in errors or "Cannot import 'none.of.that'" in errors  # depends on pip's version
     assert len(worktrees(tree)) == 1
 
 
@@ -256,7 +256,7 @@ def test_bad_arguments_are_harness_errors(arguments, said, capsys, monkeypatch):
         (ZeroDivisionError("anything else"), "ZeroDivisionError: anything else"),
     ],
 )
-def test_any_other_error_is_a_harness_error_and_not_a_regression(error, said, capsys, monkeypatch):
+def test_any_other_error_is_a_harness_error_rather_than_a_regression(error, said, capsys, monkeypatch):
     def fail(*_):
         raise error
 

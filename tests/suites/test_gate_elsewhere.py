@@ -1,4 +1,4 @@
-"""Another project's buffer is gated through an adapter that it brings; wheels and releases can be sides."""
+"""The gate can compare buffers of another project by its own adapter, and wheels or releases as sides."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ class Mine(Adapter):
     def __len__(self):
         return len(self.ring.rows)
 """
-# Builds without anything from PyPI.
+# Builds without packages from PyPI.
 BACKEND = """\
 import zipfile
 def build_wheel(folder, config_settings=None, metadata_directory=None):
@@ -93,7 +93,7 @@ def measured(
     return subprocess.run(command, cwd=checkout, env=variables, capture_output=True, text=True, timeout=180)
 
 
-def test_an_unchanged_buffer_of_another_project_passes_without_changes_to_it(surroundings, tree, project):
+def test_an_unchanged_buffer_of_another_project_passes_and_the_project_is_not_modified(surroundings, tree, project):
     (project / "ring.py").write_text(RING.format(times=1) + "# a comment\n")
     before = sorted(project.iterdir())
     done = measured(surroundings, tree, project, f"--project={project}", "--base=main")
@@ -187,7 +187,7 @@ def test_make_passes_its_variables_to_the_gate():
     ],
 )
 def test_bad_arguments_are_harness_errors(arguments, said, capsys, monkeypatch, project):
-    monkeypatch.setenv("REPLAYBENCH_ADAPTER", "")  # so that what the gate sets is undone
+    monkeypatch.setenv("REPLAYBENCH_ADAPTER", "")  # so that the change made by the gate is undone
     words = [each.format(file=project / "adapter.py") for each in arguments]
     monkeypatch.setattr("sys.argv", ["gate", *words])
     assert gate.main() == gate.HARNESS_ERROR

@@ -1,4 +1,4 @@
-"""The study of the gate's error rates, the probe of the machine, and that only a study's build can be slowed."""
+"""The study of the gate's error rates, the probe of the machine, and builds that a study can slow down."""
 
 import argparse
 import sys
@@ -30,7 +30,7 @@ LOAD = cache(workloads.load)
 
 @pytest.fixture(autouse=True)
 def recordings_loaded_once(monkeypatch):
-    """A study makes a gate per way to measure, and each gate loads all recordings to describe them."""
+    """Load recordings once. A study makes a gate for each way to measure, and each gate would load them again."""
     monkeypatch.setattr(workloads, "load", LOAD)
 
 
@@ -60,12 +60,12 @@ def test_each_way_to_measure_pairs_leaves_out_one_rule():
         assert all(f"REPLAYBENCH_WITHOUT={name}" in side.variables for side in gate.sides)
 
 
-def test_the_counts_of_work_are_studied_alone():
+def test_the_counts_of_work_are_studied_separately():
     base, head = (Side(name, Checkout("")) for name in ("base", "head"))
     gate = power.Study("work-1", loops=50).gate(base, head)
     assert {pair.suite for pair in gate.pairs} == {"counts"}
     assert gate.sides[1].variables[-1] == "RB_SLOWED=add=0,sample=0,update=0,loops=50"
-    assert gate.run.command == "python -m suites.gate.power --only work-1"  # without the folder of a machine
+    assert gate.run.command == "python -m suites.gate.power --only work-1"  # does not name the folder of a machine
 
 
 def test_head_is_slowed_by_its_environment():
@@ -110,14 +110,14 @@ def test_studies_of_a_group_take_turns_after_each_launch(monkeypatch, tmp_path):
 
 @pytest.fixture
 def one_commit(monkeypatch):
-    """A history of one commit, which is not built."""
+    """Provide a history of one commit, which is not built."""
     monkeypatch.setattr(history, "only_one", nullcontext)
     monkeypatch.setattr(history, "commits", lambda _every: [("0001-abc.json", "HEAD")])
     monkeypatch.setattr(history.Gate, "build", lambda *_: None)
 
 
 def test_a_commit_of_the_history_gets_a_valid_record(one_commit, monkeypatch, tmp_path):
-    """It did not: it had a time limit of 0 minutes, which no record may have."""
+    """Its record once had a time limit of 0 minutes, which is invalid."""
     monkeypatch.setattr(history.Gate, "_pairs", lambda *_: iter([1]))
     assert history.measure(tmp_path, wanted=1, every=1, pairs=1) == []
     assert [path.name for path in tmp_path.iterdir()] == ["0001-abc.json"]
@@ -160,7 +160,7 @@ def test_a_history_without_measurable_commits_ends_soon(one_commit, monkeypatch,
 
 
 class Machine:
-    """Stands for the clock and the processors: `spend` passes seconds, of which others and this process used some."""
+    """Replaces the clock and the processors: in `spend`, time passes, part of which this and other processes use."""
 
     def __init__(self, monkeypatch) -> None:
         self.seconds = self.busy = self.own = 0.0
@@ -190,7 +190,7 @@ class Fixed(Side):
     package = "cpprb_impl"
 
     def renew(self) -> None:
-        """There is no build."""
+        """Do nothing, since there is no build."""
 
 
 def pair_of(suite: str) -> Pair:
@@ -201,7 +201,7 @@ def pair_of(suite: str) -> Pair:
 
 
 @pytest.mark.parametrize(("suite", "uneven", "stored"), [("apex", 0.5, 0), ("apex", 0.1, 1), ("memory", 0.5, 1)])
-def test_a_timed_pair_with_a_busier_machine_beside_one_side_does_not_count(
+def test_a_timed_pair_does_not_count_if_the_machine_was_busier_during_one_side(
     suite, uneven, stored, monkeypatch, tmp_path
 ):
     def store(records, *_) -> None:
@@ -215,8 +215,8 @@ def test_a_timed_pair_with_a_busier_machine_beside_one_side_does_not_count(
     assert [len(record.samples) for records in pair.sides.values() for record in records] == [stored, stored]
 
 
-def test_a_pair_that_hangs_is_measured_apart_which_shows_the_side_that_hangs(monkeypatch, tmp_path):
-    """Both sides were said to have failed, so that a head that hangs looked like a broken base."""
+def test_after_a_pair_hangs_its_sides_are_measured_separately_to_find_which_hangs(monkeypatch, tmp_path):
+    """Both sides were once reported as failed, so that a hanging head looked like a broken base."""
 
     def run(command: list[str], *_: object) -> Ending:
         is_fine = command == ["base"]
@@ -235,7 +235,7 @@ def test_a_study_that_does_not_exist_is_an_error(capsys):
 
 
 def test_the_check_of_a_package_does_not_import_it(monkeypatch, tmp_path):
-    """It did, so that the start-up suite timed an import of what was loaded already."""
+    """It once did, so that the start-up suite timed the import of a package that was already loaded."""
     (tmp_path / "never_seen.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     entry._check_package(argparse.ArgumentParser(), "never_seen", str(tmp_path))

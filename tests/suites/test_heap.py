@@ -1,4 +1,4 @@
-"""Launches measure with the heap of a training, in which batches cause no page faults."""
+"""Launches measure with a heap like that of a long training, in which batches cause no page faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts made of this machine, and the suite that measures buffers on them."""
+"""Hosts simulated on this machine, and the suite that measures buffers on them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ needs_hosts = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 
 
 @needs_hosts
-def test_hosts_have_networks_that_can_be_cut_and_leave_nothing():
+def test_hosts_have_networks_that_can_be_cut_and_leave_nothing_behind():
     with Lan(2) as lan:
         state = STATES / f"hosts-{PREFIX}{os.getpid()}"
         assert state.exists()
@@ -65,7 +65,7 @@ def test_a_worker_that_dies_is_named():
 
 def test_a_worker_reports_its_exceptions(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO('["fromhex", {}]\n'))
-    monkeypatch.setattr("sys.stdout", sys.stdout)  # `obey` replaces it
+    monkeypatch.setattr("sys.stdout", sys.stdout)  # since `obey` replaces it
     with pytest.raises(TypeError):
         obey(bytes)
     answer, raised = json.loads(capsys.readouterr().out)
@@ -73,7 +73,7 @@ def test_a_worker_reports_its_exceptions(monkeypatch, capsys):
 
 
 class Memory:
-    """A buffer in memory that has all recorded rows. It draws batches `ahead`, from its `servers` in turn."""
+    """A buffer in memory with all recorded rows. It draws `ahead` batches early, from each of its `servers` in turn."""
 
     def __init__(self, ahead: int = 0, servers: int = 1) -> None:
         self.recorded = workloads.load(CARTPOLE).columns
@@ -95,7 +95,7 @@ class Memory:
 
 
 class Torn(Memory):
-    """One row of each batch is put together from two rows."""
+    """Returns batches in which one row is a mixture of two rows."""
 
     def sample(self, batch_size: int) -> Columns:
         drawn = super().sample(batch_size)
@@ -125,7 +125,7 @@ class Overwritten(Memory):
 
 
 class Failing(Memory):
-    """Raises in every third call of `sample`, and waits in every tenth."""
+    """Raises in every third call of `sample`, and sleeps in every tenth."""
 
     calls = 0
 
@@ -155,13 +155,13 @@ def test_rows_that_were_never_added_are_counted(buffer, wrong):
 
 @pytest.mark.parametrize(
     ("ahead", "servers", "stale"),
-    [(0, 1, 0), (1, 1, 1), (5, 1, 5), (0, 2, 1), (4, 2, 5)],  # the next batch of the same server is the second
+    [(0, 1, 0), (1, 1, 1), (5, 1, 5), (0, 2, 1), (4, 2, 5)],  # the next batch of the same server is the second one
 )
 def test_staleness_is_the_number_of_batches_drawn_ahead(ahead, servers, stale):
     assert user(Memory(ahead, servers)).wait_for_update(seconds=60, batch=32) == stale
 
 
-def test_staleness_is_found_although_the_first_rows_were_overwritten():
+def test_staleness_is_measured_even_if_the_first_rows_were_overwritten():
     assert user(Overwritten(ahead=2)).wait_for_update(seconds=60, batch=32) == 2
 
 
@@ -176,7 +176,7 @@ def test_a_learner_continues_after_exceptions():
 
 
 class Scripted:
-    """A worker that gives these answers, in turn."""
+    """A worker that returns these answers in turn."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
@@ -208,7 +208,7 @@ RAISED = "failed", None, "the learner's call raised OSError: no route"
         (BROKEN, HALF_BROKEN, RAISED, ("ok", 0.5, None)),  # some calls still raise
     ],
 )
-def test_only_successful_calls_yield_figures_of_a_failure(monkeypatch, during, after, longest_wait, rate_after):
+def test_only_successful_calls_count_after_a_failure(monkeypatch, during, after, longest_wait, rate_after):
     figures = figures_of_a_failure(monkeypatch, FINE, FINE, during, after)
     assert figures == {"longest_wait": longest_wait, "rate_after": rate_after}
 
@@ -271,7 +271,7 @@ def test_every_cell_of_a_buffer_over_hosts_has_a_figure(surroundings, peer):
     )  # fmt: skip
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["benchmark"] for each in results] == list(SPEED_BENCHMARKS)
-    if about.version is None:  # there is no wheel for this Python
+    if about.version is None:  # no wheel exists for this Python
         assert {each["outcome"] for each in results} == {"skipped"}
     else:
         least = {"staleness": 0}

@@ -1,4 +1,4 @@
-"""The integrity suite finds what is wrong with buffers that are broken on purpose, and nothing with ours."""
+"""The integrity suite finds the faults of buffers that are broken on purpose, and none in ours."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from suites.integrity import certified
 from suites.integrity import jobs as integrity_jobs
 from suites.integrity.spec import BENCHMARKS
 
-ROWS = (np.repeat([1, 2], 20), np.tile(np.arange(20) + 2**21, 2))  # numbers that need both their words
+ROWS = (np.repeat([1, 2], 20), np.tile(np.arange(20) + 2**21, 2))  # numbers that do not fit into one word
 
 
 def batch() -> dict[str, np.ndarray]:
@@ -58,7 +58,7 @@ def test_noise_is_torn():
 def test_a_weight_identifies_the_priority_by_which_a_row_was_drawn():
     rows, priorities = batch(), certified.priorities(*ROWS)
     assert set(priorities.tolist()) == {1.0, 2.0, 4.0}
-    rows["rew"][0] += 1  # the weight of a torn row belongs to no row
+    rows["rew"][0] += 1  # a torn row, whose weight belongs to no row
     weights = 3 / priorities
     assert certified.stale(certified.read(rows), weights).tolist() == [False] * 39
     weights[[5, 9]] *= [2, 0.5]
@@ -67,7 +67,7 @@ def test_a_weight_identifies_the_priority_by_which_a_row_was_drawn():
 
 
 class Shelf:
-    """A quiet buffer of given rows, drawn evenly."""
+    """A buffer that contains given rows, does not change, and draws evenly."""
 
     contract = registry.adapter_class("cpprb").contract
 
@@ -94,7 +94,7 @@ def test_missing_and_duplicated_rows_are_counted(stored, lost, twice):
     assert learner.torn == learner.unwritten == learner.stale == 0
 
 
-#: `python -m suites.integrity` with this time for each fresh buffer to race on.
+#: Runs `python -m suites.integrity` with this time for the races on each fresh buffer.
 OPENING = "import sys; from suites.integrity import measure; measure.OPENING_SECONDS = {}; sys.exit(measure.main())"
 
 
@@ -111,8 +111,8 @@ def launch(surroundings, peer, *options, opening=0.1):
     ("peer", "wrong", "seconds", "opening"),
     [
         ("torn", {"torn", "stale"}, 0.4, 0.01),
-        ("counts-before-writing", {"unwritten"}, 0.1, 0.1),  # while each of several buffers is new
-        ("loses-rows", {"lost"}, 0.3, 0.01),  # every seventh call
+        ("counts-before-writing", {"unwritten"}, 0.1, 0.1),  # while each of several buffers is fresh
+        ("loses-rows", {"lost"}, 0.3, 0.01),  # in every seventh call
         ("duplicates-rows", {"lost", "duplicated"}, 0.1, 0.01),
     ],
 )
@@ -143,14 +143,14 @@ with giving_up(60):
 
 def test_a_learner_that_waits_for_a_dead_process_is_detected(surroundings):
     done = surroundings.fork("-c", KILLS)
-    # An explorer that is killed while it holds the buffer's lock blocks the others as well.
+    # An explorer that is killed while it holds the buffer's lock also blocks the other explorers.
     found = r"after kill 1, the learner( and \d of 2 explorers)? did not continue within 2 s\n"
     assert re.fullmatch(found, done.stdout), done.stderr
     assert surroundings.leftovers() == []
 
 
 def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
-    """The other half of the control: a sound buffer passes."""
+    """The complement of the control: a sound buffer passes."""
     _, results = launch(surroundings, "plain", "--seconds=0.2", opening=0.03)
     for name in ("torn", "unwritten", "starvation", "lost", "duplicated"):
         assert results[name]["outcome"] == "ok", results[name]
@@ -171,7 +171,7 @@ print([found[name].wrong or found[name].skipped for name in ("torn", "unwritten"
 
 @pytest.mark.parametrize("peer", ["cpprb[MP behind one lock]", "cpprb[PER behind one lock]"])
 def test_a_fault_within_one_process_is_not_attributed_to_sharing(peer, surroundings):
-    """In one process, too, a call of cpprb that passes the end of the ring gives its last rows wrong priorities."""
+    """Even in one process, a call of cpprb that wraps around the ring gives its last rows wrong priorities."""
     try:
         registry.adapter_class(peer).version()
     except Unavailable as error:
@@ -190,7 +190,7 @@ def test_our_buffer_passes(lock, surroundings):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("peer", "stale"), [("reverb", "ok"), ("rllib[Ray actor]", "wrong")])
-def test_buffers_in_a_server_are_reached_from_many_processes(peer, stale, surroundings):
+def test_buffers_in_a_server_can_be_used_from_many_processes(peer, stale, surroundings):
     _, results = launch(surroundings, peer, "--explorers=2", "--capacity=64")
     if results["torn"]["outcome"] == "skipped":
         pytest.skip(results["torn"]["reason"])
@@ -210,7 +210,7 @@ def run(surroundings, *peers):
     return surroundings.run("-c", brief, *arguments, more=more), load(out)
 
 
-def test_findings_about_other_peers_are_reported_and_not_a_failure_of_the_run(surroundings):
+def test_findings_about_other_peers_are_reported_but_do_not_fail_the_run(surroundings):
     done, made = run(surroundings, "loses-rows", "unavailable")
     assert done.returncode == 0, done.stderr
     assert made.declared == 2 * len(BENCHMARKS) and not made.missing()
@@ -223,7 +223,7 @@ def test_findings_about_other_peers_are_reported_and_not_a_failure_of_the_run(su
             assert line in page
 
 
-def test_a_finding_about_our_buffer_is_a_failure_of_the_run(surroundings):
+def test_a_finding_about_our_buffer_fails_the_run(surroundings):
     done, made = run(surroundings, "cpprb_impl[odd]")
     assert done.returncode == 1
     assert ("lost", "wrong") in {(each.benchmark, each.status) for each in made.records}

@@ -1,4 +1,4 @@
-"""Jobs as lines of JSON: each is read as it was written, and a line that is no job is refused."""
+"""Jobs as lines of JSON: each is read as it was written, and other lines are refused."""
 
 from __future__ import annotations
 

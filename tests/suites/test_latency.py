@@ -1,4 +1,4 @@
-"""The latency suite: single calls, and the slowest of them."""
+"""The latency suite times single calls and reports their percentiles."""
 
 import json
 
@@ -28,7 +28,7 @@ def test_a_sound_buffer_gets_every_percentile(surroundings):
 
 
 class OnAClock:
-    """A buffer whose calls take known times, and the clock that shows them, in nanoseconds."""
+    """A buffer whose calls take known times on its own clock, in nanoseconds."""
 
     def __init__(self, tenth_add: int = 1_000, update: int = 3_000):
         self.tenth_add, self.update = tenth_add, update
@@ -61,12 +61,12 @@ def test_calls_are_timed_individually_and_a_rare_slow_one_exceeds_the_median(mon
 
 
 @pytest.mark.parametrize(("enough", "calls"), [(1, 250), (600, 600), (9_999, 1_000)])
-def test_a_window_is_extended_for_enough_calls_to_at_most_four_times(enough, calls, monkeypatch):
+def test_a_window_is_extended_to_get_enough_calls_but_at_most_fourfold(enough, calls, monkeypatch):
     four_ms_in_all = OnAClock(update=3_979_000)
     assert run_on_a_clock(monkeypatch, four_ms_in_all, 1.0, enough).shape == (3, calls)
 
 
-def test_too_few_calls_are_skipped_with_their_number(surroundings):
+def test_a_cell_with_too_few_calls_is_skipped_and_their_number_reported(surroundings):
     status, results = latency(surroundings, "slow-sample", "--seconds=0.1")
     assert status == 0 and results["sample_p50"]["value"] >= 0.003
     for name in ("add_p99", "sample_p99", "update_p999"):
@@ -111,7 +111,7 @@ def test_at_least_two_calls_lie_beyond_a_percentile(percent, fewest):
     )
 
 
-def test_a_run_declares_and_measures_the_suite_like_the_others(surroundings):
+def test_a_run_declares_and_measures_the_latency_suite_like_the_others(surroundings):
     out = surroundings.folder / "run.json"
     done = surroundings.fork("-m", "suites.run", "--profile=tiny", "--suites=latency", "--peers=plain", f"--out={out}")
     run = load(out)

@@ -1,4 +1,4 @@
-"""Leftovers of a launch are reported and removed, and not confused with those of other programs."""
+"""Leftovers of a launch are reported and removed, and not confused with leftovers of other programs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_leftovers_of_a_successful_launch_are_reported_and_removed(what):
 
 @pytest.mark.parametrize("how", ["a helper", "a helper in a session of its own", "a fork"])
 def test_leftovers_of_a_forked_launch_are_found(how, surroundings):
-    """Forks have their server's environment, so that no mark in it can find them."""
+    """Forks inherit the environment of their server, so no mark in it can identify them."""
     code = "os.fork() or (os.setsid(), os.closerange(0, 3), time.sleep(600))" if how == "a fork" else LEAVE[how][0]
     quiet = code.replace("sleep]", "sleep], stdout=subprocess.DEVNULL")
     assert surroundings.fork("-c", f"import os, subprocess, sys, time; sleep = {SLEEP!r}; {quiet}").returncode == 0
@@ -85,7 +85,7 @@ def test_a_semaphore_of_an_unrelated_process_is_not_removed(tmp_path):
         (SHARED_MEMORY / f"sem.{name}").unlink(missing_ok=True)
 
 
-#: Makes a file named like a segment of our buffer, says so, and waits to be killed.
+#: Makes a file that is named like a segment of our buffer, reports this, and waits to be killed.
 MAKER = """
 import fcntl, os, time
 with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb", buffering=0) as file:
@@ -101,8 +101,8 @@ with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb", bufferi
 )
 @pytest.mark.parametrize("use", ["mmap.mmap(file.fileno(), 0); file.close()", "None"], ids=["mapped", "open"])
 def test_a_segment_counts_as_in_use_under_any_path(use, tmp_path, monkeypatch):
-    """As for a program in a chroot."""
-    # Named like no buffer's segment: tests beside this one would remove it before it is opened.
+    """A program in a chroot sees it under a different path."""
+    # Not named like a segment of a buffer, which other tests would remove before it is opened.
     name = f"of-a-test-{os.getpid()}"
     monkeypatch.setattr(segments, "SEGMENT_PREFIXES", (name,))
     code = f"import mmap; file = open('{tmp_path}/{name}', 'r+b'); kept = {use}; print('ready', flush=True); input()"
@@ -122,14 +122,14 @@ def test_a_segment_counts_as_in_use_under_any_path(use, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("is_member", [True, False], ids=["of the launch", "of another program"])
 def test_leftovers_of_a_killed_process_are_removed_only_if_they_belong_to_the_launch(is_member, monkeypatch):
-    """Or a training that crashes beside a bench would be our buffer's fault, and tests beside these that kill."""
+    """Otherwise, leftovers of a training that crashes during a bench would be attributed to our buffer."""
     found = segments.Segments(lambda process: is_member)
     maker = subprocess.Popen(python(MAKER), stdout=subprocess.PIPE, text=True)
     try:
         assert maker.stdout.readline() == "made\n"
         (path,) = SHARED_MEMORY.glob(f"cpprb_impl-{maker.pid}-*")
         with path.open() as file:
-            # Locked: another process that makes a buffer now must not remove it as abandoned. The runner must.
+            # Locked, so that other makers of buffers do not remove it as abandoned; the runner must.
             fcntl.flock(file, fcntl.LOCK_SH)
             in_use, mine = segments._shared_memory_in_use, {os.fstat(file.fileno()).st_ino}
             monkeypatch.setattr(segments, "_shared_memory_in_use", lambda: in_use() - mine)

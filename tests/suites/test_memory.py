@@ -11,18 +11,18 @@ from suites.runner.memory_use import in_use
 
 from .conftest import needs_atari
 
-ROW = 41  # bytes of a row of CartPole's own data
-PLAIN = ROW + 8  # the test's peer keeps a double beside each row
+ROW = 41  # bytes of a row of CartPole
+PLAIN = ROW + 8  # the peer of the tests stores a double with each row
 
 
-#: As many rounds for finding leaks however fast this machine is: the caching peer settles in the third part of five.
+#: Use the same number of rounds to find leaks on any machine; the caching peer settles in the third fifth of them.
 FORTY_ROUNDS = "import sys; from suites.memory import measure; measure.FEWEST_ROUNDS = 40; sys.exit(measure.main())"
-#: The same without looking for leaks, which takes as long as all the rest.
+#: Skip the search for leaks, which takes as long as everything else.
 NO_LEAKS = "import sys; from suites.memory import measure; measure.LEAKS = {}; sys.exit(measure.main())"
 
 
 def figures(surroundings, peer: str, *options: str, workload: str = "CartPole-v1", program: str = NO_LEAKS):
-    """By benchmark."""
+    """Return the results by benchmark."""
     arguments = ("--workload", workload, "--peer", peer, "--leak-seconds=0", *options)
     done = surroundings.run("-c", program, *arguments)
     return done.returncode, {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
@@ -48,15 +48,15 @@ def test_memory_of_another_process_counts(surroundings):
         ("plain", ["--capacity=32"], "broken", "capacity must be at least 64 rows, got 32"),
     ],
 )
-def test_a_buffer_without_a_figure_has_a_reason(peer, options, outcome, reason, surroundings):
+def test_for_a_buffer_without_a_figure_a_reason_is_reported(peer, options, outcome, reason, surroundings):
     status, found = figures(surroundings, peer, *options, program=FORTY_ROUNDS)
     for result in found.values():
         assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
     assert status == (outcome != "skipped")
 
 
-def test_memory_of_rows_and_of_copies_beside_them_is_measured_at_each_level_of_filling(surroundings):
-    """Plain takes all of it when it is made; the copies that another one keeps beside that grow with its rows."""
+def test_memory_of_rows_and_of_additional_copies_is_measured_at_each_fill_level(surroundings):
+    """Plain allocates everything at construction; the additional copies of another peer grow with its rows."""
     assert workloads.load("CartPole-v1").row_bytes == ROW
     levels = ("constructed", "quarter", "half")
     status, found = figures(surroundings, "plain", "--capacity=32768")
@@ -79,7 +79,7 @@ def test_a_leak_is_found_with_its_bytes_per_round(surroundings):
 
 @pytest.mark.parametrize("peer", ["plain", "caches"])
 def test_growth_that_ends_is_not_a_leak(peer, surroundings):
-    """The one that caches takes as much per round as the one that leaks, but for a few rounds only."""
+    """In the first few rounds, the caching peer allocates as much as the leaking peer."""
     _, found = figures(surroundings, peer, "--capacity=4096", program=FORTY_ROUNDS)
     assert found["leak"]["outcome"] == "ok" and found["leak"]["value"] < 65_536
 
@@ -96,9 +96,9 @@ def test_the_peak_while_sampling_includes_temporary_memory(surroundings):
     assert peaks["peaks"] > (48 << 20) / 256
 
 
-def test_memory_in_use_counts_touched_and_not_freed_memory():
+def test_memory_in_use_includes_touched_memory_and_excludes_freed_memory():
     before = in_use()
-    with mmap(-1, 1 << 24) as block:  # not from the heap, which may have kept as much from an earlier test
+    with mmap(-1, 1 << 24) as block:  # mapped, since the heap may contain as much from an earlier test
         for page in range(0, len(block), PAGESIZE):
             block[page] = 1
         assert in_use() - before == pytest.approx(1 << 24, rel=0.05)

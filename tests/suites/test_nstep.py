@@ -12,7 +12,7 @@ GAMMA = 0.9
 
 
 def reference(rewards, values, acts, terminated, n):
-    """Return (first step, last step, reward, discount, priority) of each transition, straight from the definition."""
+    """Return (first step, last step, reward, discount, priority) of each transition, directly from the definition."""
     found, length = [], len(rewards)
     for t in range(length):
         end = min(t + n, length)
@@ -30,13 +30,13 @@ def test_transitions_and_priorities_match_the_definition(n, length, terminated):
     rewards, acts = random.normal(size=length), random.integers(0, 3, length).tolist()
     observations, values = random.normal(size=(length + 1, 2)), random.normal(size=(length + 1, 3))
     window, found = NStepWindow(n, GAMMA), []
-    for _ in range(2):  # a second episode must not see the first
+    for _ in range(2):  # the second episode must not see the first one
         found = []
         for obs, value, act, rew in zip(observations, values, acts, rewards, strict=False):
             if complete := window.step(obs, value, act, rew):
                 found.append(complete)
         found += window.end(observations[-1], values[-1], terminated)
-    # A window that is full at the end completes its oldest transition there, exactly N steps after its first.
+    # A window that is full at the end of the episode completes its oldest transition there, exactly N steps later.
     expected = reference(rewards, values, acts, terminated, n)
     assert len(found) == length
     for (transition, priority), (first, last, rew, discount, error) in zip(found, expected, strict=True):

@@ -1,4 +1,4 @@
-"""What the paired_training suite plans; trainings themselves are in tests/integrations."""
+"""What the paired_training suite plans. Trainings themselves are tested in tests/integrations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def launches_of(settings: PairedTrainingSettings, *peers: str):
     return SUITE.launches(run, settings, peers, SUITE.workloads(settings))
 
 
-def test_all_trainings_of_a_block_have_its_number_as_seed():
+def test_all_trainings_of_a_block_use_its_number_as_seed():
     for launch in launches("paired_training", REFERENCE, OURS):
         for block in (0, 3):
             assert f"--seed={block}" in launch.command(launch.open_records, Path("cells"), block)
@@ -63,13 +63,13 @@ def test_each_task_is_measured_with_the_reference_and_with_ours():
         assert any(f"{task.name} with {peer}" in names for peer in (OURS, PRIORITIZED))
 
 
-def test_a_slice_trains_once_with_each_of_three_buffers():
+def test_the_tiny_profile_trains_once_with_each_of_three_buffers():
     found = launches("tiny", *SUITE.peers())
     assert [launch.peer for launch in found] == [OURS, EXACT, REFERENCE]
     assert all(launch.records[0].workload == "CartPole-v1" for launch in found)
 
 
-def test_in_turns_only_the_relative_speed_of_a_shorter_training_is_measured():
+def test_trainings_in_turns_are_shorter_and_only_their_relative_speed_is_measured():
     found = launches("paired_speed", *SUITE.peers())
     trained = launches("paired_training", *SUITE.peers())
     assert {launch.peer for launch in found} == {launch.peer for launch in trained}
@@ -87,7 +87,7 @@ def test_a_task_that_a_buffer_cannot_do_is_skipped_with_the_reason():
     assert {(each.status, "compresses images" in each.reason) for each in on_cartpole.records} == {("skipped", True)}
 
 
-def test_prioritized_replay_is_a_dqn():
+def test_prioritized_replay_is_trained_with_dqn():
     arm = registry.learner_class(PRIORITIZED)
     assert arm.refusal(LUNAR_LANDER.learner) is None
     assert arm.refusal(PENDULUM.learner) == f"{PRIORITIZED} is a DQN, and the task needs SAC"
@@ -101,7 +101,7 @@ def test_only_buffers_that_draw_the_same_rows_have_a_checksum_of_the_weights():
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
-def test_a_task_has_a_score_at_its_end_and_steps_to_a_target_only_if_it_has_one(task):
+def test_a_task_has_a_final_score_and_has_steps_to_a_target_only_if_it_has_a_target(task):
     found = figures(task, registry.learner_class(OURS))
     assert (SCORE, task.steps) in found and task.timed_from < task.steps
     assert ({(name, None) for name in TO_TARGET} <= set(found)) == (task.target is not None)

@@ -1,4 +1,4 @@
-"""What is launched next, with and without a time budget: simulated launches on a simulated clock."""
+"""The order of launches, with and without a time budget, in simulated launches on a simulated clock."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def simulate(
     costs: dict[str, float], minutes: float, noise: dict[str, float] | None = None, share=1.0, speeds=None, first=None,
     named=(), once=None,
 ):  # fmt: skip
-    """(run, [(block, peer)]) of a budgeted run; each peer's launches take the given seconds, and its first one perhaps
-    others. `once` are the seconds of launches that are made once, and seen as "once NAME"."""
+    """Return (run, [(block, peer)]) of a run with a budget. The launches of a peer take `costs` seconds, and its first
+    launch possibly `first`. Launches in suites measured once take `once` seconds, and appear as "once NAME"."""
     run, now, random_numbers, once = a_run(), [0.0], random.Random(1), once or {}
     parts = [needs.SuiteLaunches(launches(run, *costs), 3, named=named)]
     parts += [needs.SuiteLaunches(launches(run, *once, benchmark="plain"), 1, repeated=False)] if once else []
@@ -66,7 +66,7 @@ def test_every_block_launches_every_peer_once_and_every_other_block_is_reversed(
 
 
 def is_by_job(block: list[Launch]) -> bool:
-    """Whether launches of the same job follow each other."""
+    """Return whether launches of the same job follow each other."""
     jobs = [launch.first_job for launch in block]
     return len(set(jobs)) == 1 + sum(before != after for before, after in pairwise(jobs))
 
@@ -84,7 +84,7 @@ def test_launches_of_one_job_are_consecutive_so_that_a_slow_period_affects_all()
     assert not is_by_job(made)  # the control
 
 
-def test_a_budget_is_used_and_no_launch_happens_twice_in_a_block():
+def test_a_budget_is_used_and_no_launch_is_repeated_within_a_block():
     costs = {"cpprb": 1, "a": 2, "b": 3}
     _, seen = simulate(costs, minutes=2)
     assert max(Counter(seen).values()) == 1
@@ -135,14 +135,14 @@ def test_an_expensive_peer_gets_enough_launches_if_time_permits():
 
 
 def test_the_rest_of_the_time_goes_where_intervals_are_widest():
-    noise, speeds = {"cpprb": 1e-3, "calm": 1e-3, "noisy": 0.3}, {"noisy": 0.3}  # the slowest, without a doubt
+    noise, speeds = {"cpprb": 1e-3, "calm": 1e-3, "noisy": 0.3}, {"noisy": 0.3}  # the slowest without a doubt
     _, seen = simulate({"cpprb": 1, "calm": 1, "noisy": 1}, minutes=1, noise=noise, speeds=speeds)
     counts = Counter(peer for _, peer in seen)
     assert counts["noisy"] > 2 * counts["calm"]
-    assert counts["cpprb"] == counts["noisy"]  # a ratio is taken within a block
+    assert counts["cpprb"] == counts["noisy"]  # since a ratio is taken within a block
 
 
-def test_verdicts_precede_suites_measured_once_if_these_keep_most_of_the_time():
+def test_verdicts_precede_suites_measured_once_if_enough_time_remains_for_these():
     costs, speeds = {"fast": 2.0, "second": 2.0, "cpprb": 2.0}, {"fast": 10.0, "second": 9.95, "cpprb": 3.0}
     once = {"cpprb": 5.0, "second": 10.0, "fast": 7.0}
     for minutes, enough in ((1.2, True), (0.6, False)):
@@ -152,7 +152,7 @@ def test_verdicts_precede_suites_measured_once_if_these_keep_most_of_the_time():
         assert all((0, f"once {peer}") in seen for peer in once)
 
 
-def test_suites_measured_once_begin_with_the_peers_that_took_less_time():
+def test_suites_measured_once_begin_with_the_cheapest_peers():
     costs, once = {"cpprb": 1.0, "expensive": 9.0, "a": 3.0}, {"expensive": 1.0, "cpprb": 1.0, "a": 1.0}
     _, seen = simulate(costs, 1, once=once)
     assert [peer for _, peer in seen if peer in {"once expensive", "once cpprb", "once a"}] == [
@@ -168,7 +168,7 @@ def test_a_run_ends_early_if_everything_is_known():
 CALM = dict.fromkeys(("cpprb", "fast", "second", "third", "far"), 1e-3)
 
 
-def test_contenders_come_first_and_peers_that_are_far_behind_stop_at_two_launches():
+def test_contenders_come_first_and_peers_that_are_far_behind_get_two_launches():
     speeds = {"fast": 10.0, "second": 9.95, "third": 4.0, "cpprb": 3.0, "far": 1.9}
     costs = dict.fromkeys(speeds, 2.0)
     counts = [
@@ -180,13 +180,13 @@ def test_contenders_come_first_and_peers_that_are_far_behind_stop_at_two_launche
 
 def test_peers_that_cannot_be_told_apart_are_launched_until_they_can():
     costs = {"cpprb": 1.0, "fast": 1.0, "second": 1.0}
-    speeds = {"fast": 4.0, "second": 3.3}  # within the noise of few launches
+    speeds = {"fast": 4.0, "second": 3.3}  # a difference within the noise of few launches
     _, seen = simulate(costs, 5, noise={"fast": 0.4, "second": 0.4, "cpprb": 1e-3}, speeds=speeds)
     counts = Counter(peer for _, peer in seen)
     assert counts["fast"] == counts["second"] > 2 * plan.ENOUGH
 
 
-def test_only_jobs_that_need_samples_are_measured_again_by_every_peer_of_the_block():
+def test_all_peers_of_a_block_measure_again_only_the_jobs_that_need_samples():
     run, now = a_run(), [0.0]
     made = launches(run, "cpprb", "fast", "far", cells=2)
     noise = random.Random(1)
@@ -209,7 +209,7 @@ def test_a_reference_measures_the_jobs_that_others_repeat_for_wide_intervals():
     run, now, noise = a_run(), [0.0], random.Random(1)
     made = launches(run, "cpprb", "fast", "wide", cells=2)
     budgeted = plan.Budgeted([needs.SuiteLaunches(made, 3)], 2, 120, lambda: now[0], 1.0)
-    speeds = {"cpprb": (1.0, 1.0), "fast": (3.0, 1.0), "wide": (0.5, 0.5)}  # the second job stays undecided
+    speeds = {"cpprb": (1.0, 1.0), "fast": (3.0, 1.0), "wide": (0.5, 0.5)}  # the second job remains undecided
     spreads = {"cpprb": (1e-3, 0.5), "fast": (1e-3, 0.5), "wide": (0.2, 1e-3)}
     for block, launch in budgeted:
         now[0] += 1
@@ -229,7 +229,7 @@ def test_contenders_measure_the_jobs_that_they_decide_before_suites_measured_onc
     budgeted = plan.Budgeted(
         [needs.SuiteLaunches(made, 3), needs.SuiteLaunches(once, 1, repeated=False)], 2, 120, lambda: now[0], 1.0
     )
-    speeds = {"cpprb": (1.0, 1.0), "fast": (9.0, 9.0), "elsewhere": (0.5, 8.0)}  # at each of the two jobs
+    speeds = {"cpprb": (1.0, 1.0), "fast": (9.0, 9.0), "elsewhere": (0.5, 8.0)}  # by job
     for block, launch in budgeted:
         if launch in once:
             break
@@ -261,7 +261,7 @@ def test_a_peer_that_may_be_the_runner_up_is_repeated_until_it_is_clearly_slower
         for block in range(plan.ENOUGH):
             launch.records[0].add_sample(block, value * (1 + 0.1 * (block == 2 and launch is not fast)))
     (contest,) = contests.contests_of(dict.fromkeys(made))
-    assert contest.undecided == [fast, second]  # from 1.05 to 1.16: above 1, but not clearly
+    assert contest.undecided == [fast, second]  # the interval is 1.05 to 1.16, above 1 but not clearly
     third.records[0].samples[:] = [replace(each, value=0.9 + 0.15 * each.block) for each in third.records[0].samples]
     (contest,) = contests.contests_of(dict.fromkeys(made))
     assert contest.undecided == [fast, second, third]
@@ -273,12 +273,12 @@ def test_variants_of_one_library_are_not_compared():
     for launch, value in zip(made, (1.0, 1.01, 1.5, 1.5), strict=True):
         launch.records[0].add_sample(0, value)
     assert [contest.undecided for contest in contests.contests_of(dict.fromkeys(made))] == [[made[0], *made[2:]]]
-    alone = contests.contests_of(dict.fromkeys(made[:2]))  # there is nothing else to decide
+    alone = contests.contests_of(dict.fromkeys(made[:2]))  # compared, since there is nothing else to decide
     assert [contest.undecided for contest in alone] == [made[:2]]
 
 
 @pytest.mark.parametrize("other", [{"ranks": False}, {"repeated": False}])
-def test_a_tie_precedes_non_ranking_suites_and_suites_measured_once_until_it_is_long(other):
+def test_a_tie_precedes_other_suites_until_it_has_taken_long(other):
     run, now, random_numbers = a_run(), [0.0], random.Random(1)
     equal, others = launches(run, "a", "b"), launches(run, "a", "b", benchmark="adds")
     budgeted = plan.Budgeted(
@@ -292,10 +292,10 @@ def test_a_tie_precedes_non_ranking_suites_and_suites_measured_once_until_it_is_
         launch.records[0].add_sample(block, random_numbers.lognormvariate(0, 1) if launch in equal else 1.0)
     before = seen[: [at for at, name in enumerate(seen) if name == "adds of a"][-1]].count("add of a")
     assert contests.LONG <= before <= contests.LONG + plan.ENOUGH
-    assert seen.count("add of a") > 2 * contests.LONG  # what time is left is used
+    assert seen.count("add of a") > 2 * contests.LONG  # the remaining time is used
 
 
-def test_the_fastest_of_the_buffers_that_copy_is_decided_too():
+def test_the_fastest_copying_buffer_is_decided_too():
     run = a_run()
     made = launches(run, "careless", "a", "b")
     for launch, spread in zip(made, (1e-3, 0.1, 0.1), strict=True):
@@ -304,12 +304,12 @@ def test_the_fastest_of_the_buffers_that_copy_is_decided_too():
     facts = {"careless": Facts(keeps_references="always")}
     assert [contest.undecided for contest in contests.contests_of(dict.fromkeys(made))] == [[]]
     overall, copying = contests.contests_of(dict.fromkeys(made), facts)
-    assert overall.undecided == [] and copying.undecided == []  # a and b are equally fast
+    assert overall.undecided == [] and copying.undecided == []  # since a and b are equally fast
     made[2].records[0].samples[0] = replace(made[2].records[0].samples[0], value=20.0)
     assert set(contests.contests_of(dict.fromkeys(made), facts)[1].undecided) == {made[1], made[2]}
 
 
-def test_a_peer_that_decides_many_jobs_comes_before_a_cheaper_one_that_decides_one():
+def test_a_peer_that_decides_many_jobs_precedes_a_cheaper_one_that_decides_one():
     costs = {"fast": 1.0, "second at five": 10.0, "second at one": 8.0}
     run, now = a_run(), [0.0]
     budgeted = plan.Budgeted([needs.SuiteLaunches(launches(run, *costs, cells=6), 1)], 1, 60, lambda: now[0])
@@ -349,7 +349,7 @@ def test_suites_that_do_not_rank_buffers_wait_for_the_verdicts_of_those_that_do(
         now[0] += 1.0
         seen[launch.name] += 1
         budgeted.ended(launch, 1.0)
-        value = 1.0 if launch.peer == "fast" else (0.5, 1.0, 2.0)[block % 3]  # never told apart
+        value = 1.0 if launch.peer == "fast" else (0.5, 1.0, 2.0)[block % 3]  # no launch tells them apart
         launch.records[0].add_sample(block, value)
     assert (seen["adds of second"] >= plan.ENOUGH) is ranks
     assert seen["add of second"] > plan.ENOUGH
@@ -363,12 +363,12 @@ def test_the_reference_is_launched_with_the_contenders():
     assert counts["cpprb"] >= counts["fast"] == counts["second"] > plan.ENOUGH
 
 
-def test_a_first_launch_that_compiles_does_not_count_as_the_cost_of_the_next():
+def test_a_slow_first_launch_that_compiles_is_not_taken_as_the_cost_of_the_next():
     costs, first = {"cpprb": 1.0, "compiles": 1.0}, {"compiles": 40.0}
     assert Counter(peer for _, peer in simulate(costs, 2, first=first)[1])["compiles"] >= plan.ENOUGH
 
 
-def test_variants_that_were_not_named_come_after_all_peers():
+def test_variants_that_were_not_requested_come_after_all_peers():
     costs = dict.fromkeys(("a[1]", "a[2]", "a", "b", "b[1]", "c[1]"), 1.0)
     for named, first in (((), {"a", "b", "c[1]"}), (("a[2]", "a"), {"a", "a[2]", "b", "c[1]"})):
         _, seen = simulate(costs, 1, named=named)
@@ -387,7 +387,7 @@ def test_a_budget_that_is_too_small_is_reported_before_anything_is_measured():
     assert plan.Budgeted([needs.SuiteLaunches(made, 1)], 3, 165.0, lambda: 0.0).shortage() == ""
 
 
-def test_no_peer_has_its_own_limit():
+def test_the_time_limit_is_the_same_for_all_peers():
     run = a_run()
     made = launches(run, "cpprb", "cpprb_impl")
     budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 120, lambda: 0.0)
@@ -415,7 +415,7 @@ def test_a_cell_with_a_reason_is_not_measured_again():
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.01, 0.1, 0.5])
-def test_the_width_of_an_interval_grows_with_the_spread_and_falls_with_the_samples(spread):
+def test_an_interval_is_wider_with_more_spread_and_narrower_with_more_samples(spread):
     def record(samples: int):
         (launch,) = launches(a_run(), "a")
         for block in range(samples):
@@ -428,13 +428,13 @@ def test_the_width_of_an_interval_grows_with_the_spread_and_falls_with_the_sampl
 
 
 @pytest.mark.parametrize(("others", "seconds"), [(6, plan.PATIENCE), (60, 120 * plan.SHARE)])
-def test_a_slow_start_is_allowed_if_time_remains_for_the_first_launches_of_others(others, seconds):
+def test_a_slow_first_launch_is_allowed_if_time_remains_for_those_of_the_other_peers(others, seconds):
     made = launches(a_run(), *map(str, range(1 + others)))
     budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1)], 2, 120, lambda: 0.0)
     assert [budgeted.limit(launch, 1e9) for launch in made] == pytest.approx([seconds] * len(made))
 
 
-def test_limit_of_a_peer_reserves_no_time_for_variants():
+def test_the_time_limit_of_a_peer_reserves_no_time_for_variants():
     made = launches(a_run(), "a", "b", *(f"a[{number}]" for number in range(60)))
     budgeted = plan.Budgeted([needs.SuiteLaunches(made, 1, named=("a", "b"))], 2, 120, lambda: 0.0)
     limits = [budgeted.limit(launch, 1e9) for launch in made]
@@ -450,7 +450,7 @@ def test_a_later_launch_may_take_longer_than_the_earlier_ones():
     assert budgeted.limit(server, 1e9) == pytest.approx(15.0 * plan.LONGER)
 
 
-def test_one_launch_cannot_take_the_whole_budget():
+def test_one_launch_cannot_use_the_whole_budget():
     run, seen = simulate({"cpprb": 1, "endless": 1e6}, minutes=2, share=plan.SHARE)
     assert {record.status for record in run.records if record.peer == "endless"} == {"left_out"}
     assert Counter(peer for _, peer in seen)["cpprb"] >= plan.ENOUGH

@@ -1,4 +1,4 @@
-"""An interrupted run goes on: what is in its file is kept, and only the rest is measured."""
+"""An interrupted run can be resumed: figures in its file are kept, and only the others are measured."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def a_clean_run() -> Run:
 
 
 def launches(run: Run, folder: Path, interrupted: bool = False) -> list[Launch]:
-    """Launches of the peers a and b, which measure two cells each and write which ones. If `interrupted`, the one of b
-    in the second block interrupts the run after its first cell."""
+    """Return launches of the peers a and b, which measure two cells each and write down which. If `interrupted`, the
+    launch of b in the second block interrupts the run after its first cell."""
 
     def launch(peer: str) -> Launch:
         about = {"suite": "throughput", "peer": peer, "workload": "CartPole-v1", "unit": "s", "better": "lower"}

@@ -1,4 +1,4 @@
-"""The runner as a program: the run file after launches that fail in every way."""
+"""The runner as a program: run files after launches that fail in various ways."""
 
 import signal
 import time
@@ -19,7 +19,7 @@ from suites.runner.profiles import PROFILES
 from suites.throughput.tasks import USUAL, ThroughputJob
 from tests.suites.conftest import Surroundings, brief_run
 
-TINY_CELLS = 13  # of a peer on CartPole
+TINY_CELLS = 13  # of each peer on CartPole
 OPTIONS = ("--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
 TINY = ("-m", "suites.run", *OPTIONS)
 
@@ -29,7 +29,7 @@ MEMORY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1",
 
 @pytest.fixture(scope="module")
 def faulty_run(tmp_path_factory):
-    """One run over a sound peer and some bad ones."""
+    """Return a run of a sound peer and several faulty peers."""
     surroundings = Surroundings(tmp_path_factory.mktemp("odd"), "odd-run")
     out = surroundings.folder / "run.json"
     done = surroundings.fork(
@@ -43,7 +43,7 @@ def faulty_run(tmp_path_factory):
 
 
 def refused(capsys, *options: str) -> str:
-    """What the runner, called with options that it refuses, says about them."""
+    """Return the error message of the runner for options that it refuses."""
     with pytest.raises(SystemExit, match="2"):
         runner.main(options)
     return capsys.readouterr().err
@@ -76,7 +76,7 @@ def test_wrong_priorities_have_no_time(faulty_run):
     assert {record.benchmark for record in records(run, "ignores-priorities", status="ok")} == others
 
 
-def test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal(faulty_run):
+def test_a_killed_launch_keeps_its_earlier_cells_and_reports_the_signal(faulty_run):
     _, run = faulty_run
     spoiled = [
         record for name in ("prioritized", "learner_step") for record in records(run, "dies-on-update", benchmark=name)
@@ -93,13 +93,13 @@ def test_a_peer_that_the_platform_lacks_is_skipped(faulty_run):
     }
 
 
-def test_findings_about_other_peers_are_listed_and_not_a_failure(faulty_run):
+def test_findings_about_other_peers_are_listed_but_are_not_a_failure(faulty_run):
     done, run = faulty_run
     assert done.returncode == 0, done.stderr
     assert run.finished and not run.interrupted and run.declared == 5 * TINY_CELLS
     assert run.command.endswith("--peers dies-on-update,plain,mixes-rows,ignores-priorities,unavailable")
     lines = [line for line in done.stderr.splitlines() if not line.startswith(" ")]
-    assert len(lines) == 4  # dies-on-update, mixes-rows, ignores-priorities, unavailable: one each
+    assert len(lines) == 4  # one each for dies-on-update, mixes-rows, ignores-priorities and unavailable
     for line in (
         "wrong: 13 cells of mixes-rows",
         "wrong: 4 cells of ignores-priorities",
@@ -115,7 +115,7 @@ def test_a_run_with_only_skipped_cells_does_not_fail(surroundings):
 
 
 @pytest.mark.slow
-def test_a_peer_that_cannot_be_imported_has_its_reason(surroundings):
+def test_for_a_peer_that_cannot_be_imported_the_reason_is_recorded(surroundings):
     shim = surroundings.folder / "shim" / "ray"
     shim.mkdir(parents=True)
     (shim / "__init__.py").write_text("raise ImportError('ray was uninstalled')\n")
@@ -132,7 +132,7 @@ def test_a_peer_that_cannot_be_imported_has_its_reason(surroundings):
 @pytest.mark.slow
 def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
     out = surroundings.folder / "run.json"
-    # The profile's own limit is minutes; the rest is the real runner.
+    # The time limit of the profile is minutes; everything else is the real runner.
     limited = (
         "import sys; from dataclasses import replace; from suites import run;"
         "from suites.runner.profiles import PROFILES;"
@@ -148,14 +148,14 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
 
 
 @pytest.mark.slow
-def test_leftovers_of_a_peer_are_recorded_and_not_a_failure(surroundings):
+def test_leftovers_of_a_peer_are_recorded_but_are_not_a_failure(surroundings):
     out = surroundings.folder / "run.json"
     done = surroundings.run(*MEMORY, "--peers", "leaves-processes,plain", f"--out={out}")
     run = load(out)
     assert done.returncode == 0 and all(record.ok for record in run.records), done.stderr
-    # Segments bear no mark of their launch: other runs on this machine may be cleared of theirs here, or clear these.
+    # Segments bear no mark of their launch, so this run may remove those of other runs on this machine, and vice versa.
     assert {left.peer for left in run.left} == {"leaves-processes"} and len(run.left) == 2
-    # One a buffer: a small and a large one, one to look for leaks in, and a plain one before those that warms up.
+    # One per buffer: a small one, a large one, one for finding leaks, and a plain one for warming up.
     assert sorted(left.what[:11] for left in run.left) == ["3 processes", "4 processes"]
     assert "left behind: 3 processes" in done.stderr
     assert surroundings.leftovers() == []
@@ -174,8 +174,8 @@ def test_leftovers_of_a_peer_are_recorded_and_not_a_failure(surroundings):
     ids=["killed", "hanging", "silent", "unused", "gone"],
 )
 def test_a_peer_in_its_own_venv_fails_like_any_other_and_the_run_continues(script, status, reason, surroundings):
-    """Its interpreter is another one; that of the sound peer is this one. A crash or a hang is a finding about the
-    peer; an interpreter that never reached the peer is a fault of the harness."""
+    """The peer has a different interpreter than the sound peer. A crash or a hang is a finding about the peer. An
+    interpreter that never reaches the peer is a fault of the harness."""
     out, there = surroundings.folder / "run.json", surroundings.folder / "python"
     if script is not None:
         there.write_text(script)
@@ -203,7 +203,7 @@ APEX = ("-m", "suites.run", "--profile", "tiny", "--suites", "apex")
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("torn", 0), ("cpprb_impl[torn]", 1)])
 def test_torn_rows_are_a_finding_about_a_peer_and_a_failure_of_our_own(name, status, surroundings):
-    """Whichever it is, what was measured beside them stays."""
+    """In both cases, figures that were measured meanwhile are kept."""
     out = surroundings.folder / "run.json"
     more = {"FAULTY_PEERS": f"plain {name}=torn"}
     done = surroundings.run(*APEX, "--peers", f"{name},plain", f"--out={out}", more=more)
@@ -219,7 +219,7 @@ def test_torn_rows_are_a_finding_about_a_peer_and_a_failure_of_our_own(name, sta
 @pytest.mark.slow
 def test_a_run_keeps_to_its_time_budget(surroundings):
     out = surroundings.folder / "run.json"
-    whole = (  # on a busy machine a launch may take more than its share of so small a budget
+    whole = (  # on a busy machine, a launch may need more than its share of so small a budget
         "import sys; from functools import partial; from suites import run; from suites.runner import plan;"
         "run.Budgeted = partial(plan.Budgeted, share=1.0); sys.exit(run.main(sys.argv[1:]))"
     )
@@ -250,7 +250,7 @@ def test_bad_options_are_named_without_those_that_were_not_given(option, said, c
 def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, surroundings):
     out = surroundings.folder / "run.json"
     process = surroundings.start(*brief_run(blocks=1), *OPTIONS, "--peers", "plain,hangs", f"--out={out}")
-    while not surroundings.flag.exists() and process.poll() is None:  # until it hangs
+    while not surroundings.flag.exists() and process.poll() is None:  # wait until it hangs
         time.sleep(0.05)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
@@ -289,9 +289,9 @@ def test_the_memory_suite_is_declared_and_measured_like_the_others(surroundings)
 
 
 @pytest.mark.slow
-def test_a_leak_of_another_peer_is_a_finding_and_not_a_failure(surroundings):
+def test_a_leak_of_another_peer_is_a_finding_but_not_a_failure(surroundings):
     out = surroundings.folder / "run.json"
-    long = (  # enough rounds on a busy machine, too
+    long = (  # enough rounds even on a busy machine
         "import sys; from dataclasses import replace; from suites import run; from suites.memory.spec import PROFILES;"
         "PROFILES['tiny'] = replace(PROFILES['tiny'], leak_seconds=5);"
         "sys.exit(run.main(sys.argv[1:]))"
@@ -302,7 +302,7 @@ def test_a_leak_of_another_peer_is_a_finding_and_not_a_failure(surroundings):
     assert found["leak"].status == "wrong" and "B per round" in found["leak"].reason and found["plain"].ok
 
 
-def test_names_without_a_cell_in_common_are_refused(surroundings):
+def test_options_that_select_no_cell_are_refused(surroundings):
     done = surroundings.fork("-m", "suites.run", "--suites=apex", "--workloads=Pendulum-v1")
     assert done.returncode == 2 and "nothing to measure" in done.stderr
 
@@ -317,7 +317,7 @@ def test_every_suite_names_existing_profiles_peers_and_workloads(name):
         assert set(measured.workloads(settings)) <= {*workloads.NAMES, *measured.generated}
 
 
-def test_every_job_of_a_profile_is_a_usual_one_and_appears_once():
+def test_every_job_of_a_profile_is_among_the_usual_jobs_and_appears_once():
     throughput, sharing = suite_named("throughput"), suite_named("sharing")
     assert {task.benchmark for task in USUAL} == set(throughput.benchmarks)
     for settings in throughput.profiles.values():
@@ -336,11 +336,11 @@ def test_a_throughput_launch_measures_only_open_cells():
     command = launch.command(launch.open_records, Path("cells.jsonl"), 0)
     jobs = [decoded(ThroughputJob, option.removeprefix("--job=")) for option in command if option.startswith("--job=")]
     assert len(jobs) == len(launch.records) - 1
-    # In this order, too: the runner blames the first cell without a result.
+    # The order matters, since the runner attributes a failure to the first cell without a result.
     assert all(job.is_of(record) for job, record in zip(jobs, launch.open_records, strict=True))
 
 
-def test_peers_that_must_be_named_are_not_in_the_last_blocks():
+def test_peers_that_must_be_requested_are_not_in_the_last_blocks():
     run, throughput = Run("bench", "tiny", "unknown", "", {}), suite_named("throughput")
     settings = replace(throughput.profiles["tiny"], blocks=3, blocks_if_named=2)
     launches = throughput.launches(run, settings, ["cpprb", "torchrl"], ["CartPole-v1"])

@@ -1,4 +1,4 @@
-"""The sharing suite: figures of a sound buffer, and what a bad one gets instead."""
+"""The sharing suite: figures of a sound buffer, and the results of faulty buffers."""
 
 import json
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ STEP, ALONE = SharingJob("step", "CartPole-v1", 2000, 100), SharingJob("alone", 
 
 
 def sharing(surroundings, peer: str, *jobs: SharingJob, seconds=0.2, patience=2.0, fill=30.0):
-    """(exit status, results)."""
+    """Return (exit status, results)."""
     program = WITH_PATIENCE.format(patience=patience, fill=fill)
     options = [f"--seconds={seconds}", f"--most-seconds={seconds}", *(f"--job={encoded(job)}" for job in jobs)]
     done = surroundings.fork("-c", program, "--peer", peer, *options)
@@ -48,7 +48,7 @@ def test_a_sound_buffer_gets_every_figure(surroundings):
 
 
 class Counting:
-    """A buffer that counts its rows, and asks an explorer to stop after some of its calls."""
+    """A buffer that counts its rows, and tells an explorer to stop after some calls."""
 
     def __init__(self, shared, calls: int):
         self.shared, self.left, self.rows = shared, calls, 0
@@ -67,7 +67,7 @@ def test_rows_are_counted_not_calls():
 
 
 def test_only_the_learners_calls_are_counted(surroundings):
-    """A buffer that is slow to sample allows 330 samples per second at most, and any number of adds."""
+    """This buffer allows at most 330 samples per second, but any number of adds."""
     _, results = sharing(surroundings, "slow-sample", FLEET, RANKED)
     by_learner = {"samples", "prioritized_cycles"}
     assert {result["benchmark"] for result in results if result["calls"]} == by_learner
@@ -77,14 +77,14 @@ def test_only_the_learners_calls_are_counted(surroundings):
 @pytest.mark.parametrize(
     ("rate", "rows", "parts"),
     [
-        (50_000, 8, 3),  # the window's least
+        (50_000, 8, 3),  # the shortest window
         (1_250, 8, 8),  # 1,000 calls
-        (330, 8, 10),  # its most
-        (50_000, 0, 40),  # an explorer without a turn: until it has starved
+        (330, 8, 10),  # the longest window
+        (50_000, 0, 40),  # an explorer without a turn: until it counts as starved
         (330, 0, 40),
     ],
 )  # fmt: skip
-def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows, parts, monkeypatch):
+def test_a_window_is_extended_until_it_has_enough_calls_or_reaches_its_limit(rate, rows, parts, monkeypatch):
     added = [0, 0]
 
     def learn(_step, seconds):
@@ -108,7 +108,7 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
         assert figures["slowest"] == "1 of 2 explorers added no rows in 4.0 s while the learner ran"
 
 
-def test_the_usual_rate_is_that_of_half_of_the_time():
+def test_the_usual_rate_is_the_median_over_time():
     parts = [WindowPart(0.1, 10, 0), WindowPart(0.1, 12, 0), WindowPart(0.1, 11, 0), WindowPart(0.1, 900, 0)]
     assert Work(parts, []).usual(lambda part: part.calls) == pytest.approx(110)
     stuck = [WindowPart(1.0, 1, 0), *parts]
@@ -121,13 +121,13 @@ def test_a_single_explorer_has_no_slowest_share(surroundings):
 
 
 def test_an_explorer_that_gets_fewer_turns_lowers_the_slowest_share(surroundings):
-    """Each of the others adds a row after a hundred of the favourite's."""
+    """Each other explorer adds a row after a hundred rows of the favourite."""
     _, results = sharing(surroundings, "favours-one", FLEET, seconds=1.0, patience=10.0)
     figures = {result["benchmark"]: result["value"] for result in results}
     assert 0 < figures["slowest"] < 0.2
 
 
-def test_a_starved_explorer_is_a_failure_and_the_other_figures_are_kept(surroundings):
+def test_a_starved_explorer_is_a_failure_but_the_other_figures_are_kept(surroundings):
     status, results = sharing(surroundings, "starves-others", FLEET, patience=10.0)
     assert status == 1
     adds, samples, slowest = results

@@ -1,4 +1,4 @@
-"""What the solve_time suite plans, and how it reads a learning curve; trainings themselves are in tests/apex_dqn."""
+"""What the solve_time suite plans, and how it reads a learning curve. Trainings are tested in tests/apex_dqn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVALUATIONS = [Evaluation(4.0, 10.0, 100), Evaluation(12.0, 200.0, 300), Evaluat
 
 
 @pytest.mark.parametrize(("second", "score"), [(1, 10.0), (4, 10.0), (11, 10.0), (12, 200.0), (300, 480.0)])
-def test_a_score_comes_from_the_last_finished_evaluation(second, score):
+def test_the_score_is_that_of_the_last_finished_evaluation(second, score):
     assert score_at(EVALUATIONS, second) == score
 
 

@@ -45,7 +45,7 @@ def test_nested_work_counts_once_and_other_time_does_not_count(monkeypatch):
     assert counted.seconds == {"fill": 5, "check": 18, "measure": 8}
 
 
-def test_a_launch_of_calls_says_how_it_spent_its_time_and_the_record_keeps_it(tmp_path):
+def test_a_launch_reports_how_it_spent_its_time_and_the_record_keeps_this(tmp_path):
     run = a_run()
     records = SUITE.declare_jobs(run, "baselines-style", JOBS)
     launch = SUITE.launch("calls", records, {"job": JOBS, "seconds": 0.05}, sys.executable)
@@ -66,7 +66,7 @@ def test_a_line_about_time_is_not_a_result(tmp_path):
 
 
 @pytest.mark.parametrize(("others", "said"), [((), False), ((0.1, 0.3, 0.2), True)])
-def test_the_method_says_how_much_time_was_not_spent_on_measuring(others, said, tmp_path):
+def test_the_methods_section_states_how_much_time_was_not_spent_on_measuring(others, said, tmp_path):
     run = a_run()
     run.spent += [Spent("a", "calls", 10.0, 2.0, 1.0, 7.0 - 10 * share) for share in others]
     save(tmp_path / "run.json", run)

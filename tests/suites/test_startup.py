@@ -1,4 +1,4 @@
-"""Start-up, by a clock that a peer moves itself: what one step takes is not counted under another's name."""
+"""Start-up times on a clock that the peer advances: the time of each step is counted only for that step."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ TOOK = {"construct": 2.0, "first_add": 3.0, "fill": 5.0, "first_sample": 7.0}
 
 
 class Clock:
-    """Stands for the suite's `time`."""
+    """Replaces the suite's `time`."""
 
     now = 0.0
 
@@ -24,7 +24,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch, tmp_path):
-    """Moved by a module when it is imported, and by the one that imports, and by each step of the sluggish peer."""
+    """Return a clock that advances when certain modules are imported, and in each step of a slow peer."""
     (tmp_path / "moves_the_clock.py").write_text(
         "import suites.startup.measure as s, moves_it_too\ns.time.now += 8.0\n"
     )
@@ -86,7 +86,7 @@ def test_a_launch_measures_every_step(surroundings):
     assert all(each["value"] > 0 for name, each in results.items() if name != "import")
 
 
-def test_a_buffer_not_full_in_time_has_the_other_figures(surroundings):
+def test_a_buffer_that_is_not_full_in_time_has_the_other_figures(surroundings):
     status, results = startup(surroundings, "plain", "--fill-seconds=0")
     assert status == 0 and results["fill"]["outcome"] == "skipped" and "too slow" in results["fill"]["reason"]
     assert results["first_sample"]["outcome"] == "ok"
@@ -96,7 +96,7 @@ def test_a_buffer_not_full_in_time_has_the_other_figures(surroundings):
     ("peer", "outcome", "reason"),
     [("mixes-rows", "wrong", "different added rows"), ("unavailable", "skipped", "no wheel for this platform")],
 )
-def test_a_buffer_without_a_figure_has_a_reason(peer, outcome, reason, surroundings):
+def test_for_a_buffer_without_a_figure_a_reason_is_reported(peer, outcome, reason, surroundings):
     _, results = startup(surroundings, peer)
     for benchmark in ("first_sample", "first_cycle"):
         assert results[benchmark]["outcome"] == outcome and reason in results[benchmark]["reason"]

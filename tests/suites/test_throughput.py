@@ -31,7 +31,7 @@ def test_benchmark_json_holds_the_figure_and_its_unit(surroundings):
     )
     assert done.returncode == 0, done.stdout
     benchmarks = json.loads(file.read_text())["benchmarks"]
-    assert len(benchmarks) == 20  # frames are another workload's
+    assert len(benchmarks) == 20  # without those of frames, which have a different workload
     assert {each["extra_info"]["unit"] for each in benchmarks} == {"s/transition", "s/call", "s/step"}
     assert all(each["extra_info"]["value"] > 0 for each in benchmarks)
 
@@ -80,7 +80,7 @@ def on_cartpole(*texts: str) -> list[ThroughputJob]:
 
 
 def measured(surroundings, peer: str, *jobs: str, seconds: float = 0.01):
-    """The exit status of a launch, and its results."""
+    """Return the exit status of a launch, and its results."""
     options = [f"--job={encoded(job)}" for job in on_cartpole(*jobs)]
     done = surroundings.fork("-m", "suites.throughput", f"--peer={peer}", f"--seconds={seconds}", *options)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
@@ -120,7 +120,7 @@ def test_a_launch_loads_the_recording_once(monkeypatch, tmp_path):
         ("stable-baselines3", "CartPole-v1", {"prioritized": "has no priorities", "learner_step": "no priorities"}),
     ],
 )
-def test_cells_that_a_contract_rules_out_are_skipped_when_declared(peer, workload, skipped):
+def test_cells_that_a_contract_excludes_are_skipped_when_declared(peer, workload, skipped):
     run = a_run()
     (launch,) = SUITE.launches(run, SUITE.profiles["survey"], [peer], [workload])
     reasons = {each.benchmark: each.reason for each in run.records if each.status == "skipped"}
@@ -159,7 +159,7 @@ class FailsToClose(BaselinesStyle):
     ("kind", "outcomes", "reason"),
     [
         (PanicsOnAdd, ["failed", "ok"], "Panic: out of bounds"),
-        (FailsToClose, ["ok", "ok", "failed"], "RuntimeError: still in use"),  # the last job's again
+        (FailsToClose, ["ok", "ok", "failed"], "RuntimeError: still in use"),  # the last job fails when it is closed
     ],
 )
 def test_an_exception_of_a_peer_is_its_failure_and_other_jobs_are_measured(kind, outcomes, reason, monkeypatch):
@@ -171,7 +171,7 @@ def test_an_exception_of_a_peer_is_its_failure_and_other_jobs_are_measured(kind,
 
 
 def test_a_learner_step_is_timed_whole_and_each_size_has_its_own_cell(surroundings):
-    """Each add of this peer takes a millisecond, so that the step shows how many there were."""
+    """Each add of this peer takes a millisecond, so that the time of a step shows the number of adds."""
     jobs = [f"{name}:adds={adds},batch=32" for name in STEPS for adds in (1, 8)]
     status, results = measured(surroundings, "slow-add", *jobs)
     assert status == 0, results
@@ -181,7 +181,7 @@ def test_a_learner_step_is_timed_whole_and_each_size_has_its_own_cell(surroundin
 
 
 def test_only_the_time_inside_sample_counts_beside_a_learner(monkeypatch):
-    """On a clock that goes on by ten microseconds whenever it is read, and by three milliseconds in a sample."""
+    """The simulated clock advances by ten microseconds when it is read, and by three milliseconds in each sample."""
     now, checked = [0.0], []
 
     def pass_by(seconds):
@@ -201,7 +201,7 @@ def test_only_the_time_inside_sample_counts_beside_a_learner(monkeypatch):
 
 
 def test_a_figure_is_the_median_of_rounds_of_about_two_milliseconds(monkeypatch):
-    """On a clock on which a call takes 10 microseconds, and two rounds in five are a hundred times as slow."""
+    """On the simulated clock, a call takes 10 microseconds, and two rounds in five are a hundred times as slow."""
     now, rounds = [0.0], []
     monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 

@@ -1,4 +1,4 @@
-"""Every buffer that processes share is driven by the suites for them, however its explorers start."""
+"""Every shared buffer can be measured by the suites for several processes, however its explorers start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suites.runner.explorers import giving_up
 from suites.runner.jobs import encoded
 from suites.sharing.spec import SharingJob
 
-SERVED = ["reverb", "rllib[Ray actor]"]  # of those outside SHARED, the ones in this environment
+SERVED = ["reverb", "rllib[Ray actor]"]  # buffers outside SHARED that this environment has
 
 
 def results(surroundings, *arguments: str) -> dict[str, dict]:
@@ -58,7 +58,7 @@ def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
     assert surroundings.leftovers() == []
 
 
-def test_a_peer_that_takes_no_priority_on_add_is_not_blamed():
+def test_a_peer_that_accepts_no_priority_in_add_has_no_failure():
     setting = IntegritySettings(explorers=2, seconds=0.1)
     adapter = registry.adapter_class("cpprb_impl[lock=buffer]").make(setting.spec)
     adapter.contract = replace(adapter.contract, given_priority=GivenPriority.NOT_POSSIBLE)

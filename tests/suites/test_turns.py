@@ -68,7 +68,7 @@ def test_stopwatches_alternate_and_make_equally_many_calls(begins):
     first, second = side_by_side(figure(work(0)), figure(work(1)), begins=begins)
     assert first > 0 and second > 0
     in_turns = [each for each in seen if each[-1:]]
-    # The first call of each is not timed, and may be made while the other one still gets ready.
+    # The first call of each side is not timed, and may happen while the other side still prepares.
     assert all(len(each) == 1 for each in in_turns[2:])
     assert calls[0][-1] == calls[1][-1] and len(set(calls[0][-1:] + calls[1][-1:])) == 1
 
@@ -85,7 +85,7 @@ def fail(_watch):
 
 
 @pytest.mark.parametrize("begins", [0, 1])
-def test_a_figure_missing_on_one_side_is_skipped_by_both(begins):
+def test_a_figure_that_is_missing_on_one_side_is_skipped_by_both(begins):
     def measured(broken):
         def both(watch):
             outcomes = []
@@ -109,7 +109,7 @@ def test_a_figure_missing_on_one_side_is_skipped_by_both(begins):
 
 
 @pytest.mark.parametrize("begins", [0, 1])
-def test_a_process_that_ended_does_not_block_the_other(begins):
+def test_a_process_that_has_ended_does_not_block_the_other(begins):
     ends = socket.socketpair()
     ends[1].close()
     watch = Turns(ends[0], begins=begins == 0)

@@ -1,5 +1,4 @@
-"""A workload of the user's own: how it is declared, what can be wrong with it, and that launches need nothing but its
-recording."""
+"""A user's own workload: how it is declared, the errors in a declaration, and that launches need only its recording."""
 
 import subprocess
 import sys
@@ -44,7 +43,7 @@ def of_text(text: str, folder: Path) -> user_workload.UserWorkload:
 
 
 def planned(workload: user_workload.UserWorkload, profile: str) -> list[SuiteSettings]:
-    """What the suites measure of it in this profile, in order of importance."""
+    """Return what the suites measure for the workload in this profile, most important first."""
     sizes = PROFILES[profile].user
     suites = {name: each for name in SUITES if profile in (each := suite_named(name)).profiles}
     found = [(name, each.for_user_workload(each.profiles[profile], workload, sizes)) for name, each in suites.items()]
@@ -76,7 +75,7 @@ def test_the_fields_of_a_step_are_measured_like_a_step(tmp_path):
 
 
 @pytest.mark.parametrize("length", [1, 1_000, 1_000_000])
-def test_the_usual_capacity_is_one_that_fits(length, tmp_path):
+def test_the_usual_capacity_fits_into_the_bytes_of_its_profile(length, tmp_path):
     workload = of_text(f'[fields]\nx = {{ shape = [{length}], dtype = "float32" }}', tmp_path)
     for profile in ("tiny", "quick", "full"):
         throughput, memory = planned(workload, profile)
@@ -177,7 +176,7 @@ def test_errors_in_an_environment_are_named(name, complaint, tmp_path, monkeypat
 
 
 def test_every_part_of_an_environment_is_stored():
-    workload = user_workload.of_environment("Blackjack-v1")  # a Tuple of three
+    workload = user_workload.of_environment("Blackjack-v1")  # its observation is a Tuple of three
     assert {name: field.dtype for name, field in workload.fields.items()} == {
         **dict.fromkeys(("obs.0", "obs.1", "obs.2", "act"), "int32"),
         "rew": "float32",
@@ -188,8 +187,8 @@ def test_every_part_of_an_environment_is_stored():
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    """A workload of the user's own, kept in a cache of the test's."""
-    monkeypatch.setenv(workloads.USER_WORKLOAD, "")  # restored afterwards
+    """Return a user's own workload that is stored in a cache of the test."""
+    monkeypatch.setenv(workloads.USER_WORKLOAD, "")  # so that it is restored afterwards
     workload = replace(of_text(FIELDS, tmp_path), name="mine")
     workloads.save_user_workload(workload.name, workload.source, workload.record(400), 300, cache=tmp_path)
     return workload, tmp_path / "own"
@@ -218,7 +217,7 @@ def test_different_content_gets_its_own_file_and_a_damaged_file_is_refused(kept)
 
 
 def test_a_launch_needs_neither_gymnasium_nor_the_users_module(surroundings):
-    """The runner imports both; for its launches they can't be imported."""
+    """The runner imports both, but its launches cannot import them here."""
     (surroundings.folder / "mine.py").write_text(
         "import sys; assert '--profile=tiny' in sys.orig_argv, 'imported in a launch'\n"
         "import gymnasium; from gymnasium.envs.classic_control import Continuous_MountainCarEnv\n"
@@ -237,7 +236,7 @@ def test_a_launch_needs_neither_gymnasium_nor_the_users_module(surroundings):
     run = load(out)
     assert [(each.name, each.transitions) for each in run.workloads] == [("Mine-v0", 2_000)]
     assert {each.suite for each in run.records if each.ok} == {"throughput", "memory"}
-    assert {each.status for each in run.records} <= {"ok", "skipped"}  # the memory suite skips what a peer can't store
+    assert {each.status for each in run.records} <= {"ok", "skipped"}  # the memory suite skips what a peer cannot store
 
 
 @pytest.mark.parametrize(
@@ -278,7 +277,7 @@ def test_an_environment_that_fails_after_a_while_is_named_by_the_runner(surround
         ([], {"ENV": "production", "WORKLOAD": "heavy"}, []),
     ],
 )
-def test_make_takes_workload_variables_only_from_its_command_line(arguments, variables, given):
+def test_make_accepts_workload_variables_only_on_its_command_line(arguments, variables, given):
     command = ["make", "-n", "bench", *arguments, f"PYTHON={sys.executable}"]
     done = subprocess.run(command, cwd=CHECKOUT, env={"PATH": "/usr/bin:/bin", **variables}, capture_output=True)
     (line,) = [line for line in done.stdout.decode().splitlines() if "-m suites.run" in line]

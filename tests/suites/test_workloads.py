@@ -12,14 +12,14 @@ from suites.workloads.recording import Slices
 from .conftest import needs_atari
 
 COUNT = 300
-#: Rows that take long to record: a picture each, or eighty steps.
+#: Rows that take long to record, since each has a picture or eighty steps.
 ROWS = {"CartPole-v1/image": 60, "CartPole-v1/slices": 60}
 NAMES = [pytest.param(name, marks=needs_atari if name.startswith("ALE/") else ()) for name in workloads.NAMES]
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """The cache of tests that read a recording of COUNT rows."""
+    """Return the cache of tests that read a recording of COUNT rows."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -56,7 +56,7 @@ def test_a_damaged_cache_is_recorded_again(damage, tmp_path, capfd):
         file.write_bytes(whole[:-100])
     elif damage == "empty":
         file.write_bytes(b"")
-    else:  # a whole file, but not what its checksum says
+    else:  # a complete file with a wrong checksum
         raw = dict(np.load(file))
         raw["rew"] = raw["rew"] + 1
         np.savez_compressed(file, **raw)
@@ -67,7 +67,7 @@ def test_a_damaged_cache_is_recorded_again(damage, tmp_path, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_workload_that_cannot_be_recorded_here_is_left_out_and_reported(monkeypatch, capfd):
+def test_a_workload_that_cannot_be_recorded_on_this_machine_is_left_out_and_reported(monkeypatch, capfd):
     name = "ALE/Seaquest-v5"
     monkeypatch.setitem(RECIPES, name, replace(RECIPES[name], needs="no_such_module"))
     assert workloads.possible(["CartPole-v1", name, "certified"]) == ["CartPole-v1", "certified"]
@@ -94,7 +94,7 @@ def test_seaquest_matches_the_stacks_of_gymnasium(tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_steps_are_the_columns_row_by_row(name, cache):
+def test_steps_are_the_rows_of_the_columns(name, cache):
     workload = workloads.load(name, rows := ROWS.get(name, COUNT), cache=cache)
     steps = [step._asdict() if workload.is_plain else step for step in workload.steps()]
     assert len(steps) == rows
@@ -119,12 +119,12 @@ def test_slices_overlap_by_forty_steps_and_stay_within_their_episode(cache):
         "obs": (COUNT, 80, 4),
         **dict.fromkeys(("act", "rew", "done", "mask"), (COUNT, 80)),
     }
-    assert all(mask[row, :length].all() for row, length in enumerate(lengths))  # what is missing is at the end
+    assert all(mask[row, :length].all() for row, length in enumerate(lengths))  # padding is at the end
     assert all(not column[~mask].any() for column in rows.values())
     ends = done.any(axis=1)
-    assert np.array_equal(ends[ends], done[ends, lengths[ends] - 1])  # an episode's end is its last step
+    assert np.array_equal(ends[ends], done[ends, lengths[ends] - 1])  # a slice that ends an episode has its last step
     assert (lengths[~ends] == 80).all() and (lengths[ends] > 0).all() and 1 < ends.sum() < COUNT
-    for row in np.flatnonzero(~ends)[:-1]:  # the next slice goes on in the same episode
+    for row in np.flatnonzero(~ends)[:-1]:  # the next slice continues the same episode
         assert lengths[row + 1] > 40, "a slice of nothing but steps that the one before it has"
         for name in ("obs", "act", "rew", "done"):
             assert np.array_equal(rows[name][row, 40:], rows[name][row + 1, :40])
@@ -132,7 +132,7 @@ def test_slices_overlap_by_forty_steps_and_stay_within_their_episode(cache):
 
 
 @pytest.mark.parametrize(("steps", "begins"), [(1, [0]), (80, [0]), (81, [0, 40]), (120, [0, 40]), (121, [0, 40, 80])])
-def test_slices_of_an_episode_begin_at_their_stride(steps, begins):
+def test_slices_of_an_episode_begin_at_multiples_of_the_stride(steps, begins):
     assert list(Slices(80, 40).of_episode(steps)) == begins
 
 
@@ -159,7 +159,7 @@ def test_mujoco_is_continuous_and_stored_as_float32(name, observed, acted, cache
     assert {column.dtype.name for column in columns.values()} == {"float32", "bool"}
 
 
-def test_the_first_rows_of_a_longer_recording_are_the_shorter_one(cache):
+def test_the_first_rows_of_a_longer_recording_are_those_of_the_shorter_one(cache):
     for name in ("CartPole-v1", "CartPole-v1/slices"):
         long, short = (workloads.load(name, rows, cache=cache).columns for rows in (COUNT, 100))
         assert all(np.array_equal(long[key][:100], short[key]) for key in long)

@@ -1,4 +1,4 @@
-"""Buffers that misbehave in one way each: the suites' negative controls."""
+"""Buffers that misbehave in one way each: negative controls of the suites."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 
 
 class Plain(Adapter):
-    """Sound: one ring of columns in shared memory, one lock around each call."""
+    """A sound buffer: a ring of columns in shared memory, with a lock around each call."""
 
     name = "plain"
     distribution = None
@@ -94,7 +94,7 @@ class MixesRows(Plain):
 
 
 class IgnoresPriorities(Plain):
-    """Draws all rows alike, whatever their priorities."""
+    """Draws all rows with equal probability, whatever their priorities are."""
 
     name = "ignores-priorities"
 
@@ -106,7 +106,7 @@ class IgnoresPriorities(Plain):
 
 
 class SlowAdd(Plain):
-    """Takes a millisecond for each row that is added by itself."""
+    """Takes a millisecond for each row that is added singly."""
 
     name = "slow-add"
 
@@ -117,7 +117,7 @@ class SlowAdd(Plain):
 
 
 class SlowSample(Plain):
-    """Takes three milliseconds for a batch, and none of the processor's."""
+    """Takes three milliseconds for a batch, but no processor time."""
 
     name = "slow-sample"
 
@@ -127,7 +127,7 @@ class SlowSample(Plain):
 
 
 class CountsHeld(Plain):
-    """Counts how many of its batches are held when it is asked for another: the most, in a file."""
+    """Writes to a file the largest number of earlier batches that were still referenced when another was drawn."""
 
     name = "counts-held"
 
@@ -157,7 +157,7 @@ class DiesOnUpdate(Plain):
 
 
 class Unavailable(Plain):
-    """Not for this platform."""
+    """Is not available on this platform."""
 
     name = "unavailable"
 
@@ -183,7 +183,7 @@ class Hangs(Plain):
 
 
 class LeavesProcesses(Plain):
-    """Ends well, and leaves a process and a segment of a megabyte behind."""
+    """Ends normally, but leaves a process and a segment of one megabyte behind."""
 
     name = "leaves-processes"
 
@@ -197,7 +197,7 @@ class LeavesProcesses(Plain):
 
 
 class KeepsObservations(Plain):
-    """Keeps a copy of every observation that it still has."""
+    """Keeps a second copy of every stored observation."""
 
     name = "keeps-observations"
 
@@ -222,7 +222,7 @@ class Leaks(Plain):
 
 
 class Caches(Plain):
-    """Takes memory for each call of add until it has enough: a cache, and no leak."""
+    """Allocates memory in each call of add until it has enough: a cache rather than a leak."""
 
     name = "caches"
     blocks = 110
@@ -235,7 +235,7 @@ class Caches(Plain):
 
 
 class Peaks(Plain):
-    """Needs 64 MiB for a moment whenever it samples."""
+    """Needs 64 MiB temporarily in each sample."""
 
     name = "peaks"
 
@@ -264,7 +264,7 @@ class UsesAServer(Plain):
 
 
 class Torn(Plain):
-    """Counts a row before it is written, and locks nothing."""
+    """Counts a row before writing it, without a lock."""
 
     name = "torn"
 
@@ -278,7 +278,7 @@ class Torn(Plain):
 
 
 class CountsBeforeWriting(Plain):
-    """Counts its rows, and writes them a while later."""
+    """Counts its rows, but writes them later."""
 
     name = "counts-before-writing"
 
@@ -294,7 +294,7 @@ class CountsBeforeWriting(Plain):
 
 
 class LosesRows(Plain):
-    """Says that it has stored its rows, and leaves out the last of each seventh call."""
+    """Reports all rows as stored, but omits the last row of every seventh call."""
 
     name = "loses-rows"
 
@@ -306,7 +306,7 @@ class LosesRows(Plain):
 
 
 class DuplicatesRows(Plain):
-    """Stores the last row of each call again."""
+    """Stores the last row of each call twice."""
 
     name = "duplicates-rows"
 
@@ -316,7 +316,7 @@ class DuplicatesRows(Plain):
 
 
 class WaitsForTheDead(Plain):
-    """Its learner waits for a row of every explorer that ever added one."""
+    """Makes the learner wait for a row of every explorer that ever added one."""
 
     name = "waits-for-the-dead"
 
@@ -327,7 +327,7 @@ class WaitsForTheDead(Plain):
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         if self.place is None:
-            time.sleep(0.2)  # the learner must not sample before there is a row
+            time.sleep(0.2)  # the learner must not sample from an empty buffer
         super().add_batch(columns, priorities)
         with self.lock:
             if self.place is None:
@@ -342,7 +342,7 @@ class WaitsForTheDead(Plain):
 
 
 class KillsExplorers(Plain):
-    """Kills an explorer that has added enough."""
+    """Kills an explorer after some rows."""
 
     name = "kills-explorers"
 
@@ -353,7 +353,7 @@ class KillsExplorers(Plain):
 
 
 class Deadlocked(Plain):
-    """An explorer never releases the lock."""
+    """Has an explorer that never releases the lock."""
 
     name = "deadlocked"
 
@@ -364,11 +364,11 @@ class Deadlocked(Plain):
 
 
 class FavoursOne(Plain):
-    """Lets the first explorer that comes add at once, and each of the others after a hundred rows of its."""
+    """Lets the first explorer add without waiting, and each other one only after a hundred rows of the first."""
 
     name = "favours-one"
     head_start = 100
-    longest = 3.0  # seconds that one waits: at the end of a launch the favourite adds no more
+    longest = 3.0  # seconds that an explorer waits at most, since the favourite adds no rows at the end of a launch
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
@@ -389,26 +389,26 @@ class FavoursOne(Plain):
 
 
 class StarvesOthers(FavoursOne):
-    """Lets the others wait for longer than it takes to starve."""
+    """Makes the other explorers wait so long that they count as starved."""
 
     name = "starves-others"
     head_start = sys.maxsize
 
 
 class SlowBuild(Plain):
-    """Stands for the gate's package: samples take as many times as long as its build says."""
+    """Represents the package of the gate: its build determines by what factor samples are slower."""
 
     name = "slow-build"
 
     def sample(self, batch_size: int) -> Columns:
         import cpprb_impl
 
-        time.sleep(1e-3 * cpprb_impl.TIMES)  # so long that noise decides nothing, and without a processor
+        time.sleep(1e-3 * cpprb_impl.TIMES)  # long enough that noise decides nothing, and without using a processor
         return super().sample(batch_size)
 
 
 class RecordsBuild(SlowBuild):
-    """Stands for the gate's package: notes which build of it was imported."""
+    """Represents the package of the gate: records which build was imported."""
 
     name = "records-build"
 
@@ -421,7 +421,7 @@ class RecordsBuild(SlowBuild):
 
 
 class WrongBuild(MixesRows):
-    """Stands for the gate's package: one of its builds mixes rows, and one does not work at all."""
+    """Represents the package of the gate: one of its builds mixes rows, and one does not work at all."""
 
     name = "wrong-build"
 
@@ -434,7 +434,7 @@ class WrongBuild(MixesRows):
 
 
 class RefusesBadPriorities(Plain):
-    """Has priorities, and refuses invalid ones."""
+    """Has priorities, and refuses invalid values."""
 
     contract = replace(Plain.contract, batch_add=yes())
 
@@ -445,7 +445,7 @@ class RefusesBadPriorities(Plain):
 
 
 class WaitsWhenEmpty(RefusesBadPriorities):
-    """Samples from an empty buffer for ever."""
+    """Waits forever when it samples from an empty buffer."""
 
     name = "waits-when-empty"
 
@@ -456,7 +456,7 @@ class WaitsWhenEmpty(RefusesBadPriorities):
 
 
 class DiesOnNan(RefusesBadPriorities):
-    """A NaN ends its process."""
+    """Ends its process when it receives a NaN."""
 
     name = "dies-on-nan"
 
@@ -471,7 +471,7 @@ class Panic(BaseException):
 
 
 class PanicsOnNan(RefusesBadPriorities):
-    """A NaN is a panic."""
+    """Raises Panic when it receives a NaN."""
 
     name = "panics-on-nan"
 

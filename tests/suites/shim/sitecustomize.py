@@ -1,12 +1,12 @@
-"""With this folder on PYTHONPATH, a launch knows the peers of faulty_peers.py, and suites of other folders, beside the
-project's own."""
+"""With this folder on PYTHONPATH, a launch knows the peers of faulty_peers.py, and suites in other folders, as well as
+the project's own."""
 
 import os
 from pathlib import Path
 
 try:
-    from adapters import catalog  # the registry would import NumPy, which a helper process may not need
-except ImportError:  # a helper process that can't see the checkout needs no peers
+    from adapters import catalog  # since the registry would import NumPy, which a helper process may not need
+except ImportError:  # a helper process that cannot see the checkout needs no peers
     catalog = None
 
 if catalog is not None:
@@ -15,7 +15,7 @@ if catalog is not None:
         kind = (stands_for or name).title().replace("-", "")
         catalog.PEERS[name] = catalog.SHARED[name] = f"faulty_peers:{kind}"
 
-if folder := os.environ.get("ADDED_SUITES"):  # else not imported: the gate's tests have suites of their own
+if folder := os.environ.get("ADDED_SUITES"):  # the tests of the gate have their own suites
     import suites
 
     suites.__path__.append(folder)

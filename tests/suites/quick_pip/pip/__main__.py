@@ -1,4 +1,4 @@
-"""With the folder above on PYTHONPATH, `python -m pip` does this: what the gate asks of pip, in a tenth of the time.
+"""With the folder above on PYTHONPATH, `python -m pip` runs this: what the gate needs of pip, in a tenth of the time.
 
 python -m pip ... wheel ... --wheel-dir=FOLDER ... SOURCE      # whose backend is in the source, and needs nothing
 python -m pip ... install ... --target=FOLDER ... WHEEL
