@@ -22,7 +22,7 @@ settings.register_profile("long", max_examples=5000, stateful_step_count=100, de
 
 @pytest.fixture(params=["single", "prioritized", "buffer", "critical", "none"])
 def make(request):
-    """Builds every kind of buffer: all have the same ring."""
+    """Return the constructor of each kind of buffer: all have the same ring."""
     made = []
 
     def build(size, env_dict=ENV_DICT, **kwargs):
@@ -38,14 +38,14 @@ def make(request):
 
 @pytest.fixture
 def alien():
-    """Put a file where segments are, locked like one, so that no process removes it as left behind."""
+    """Return a function that puts a file where segments are, locked like one so that no process removes it."""
     held = []
 
     def put(contents: bytes, lock: int = fcntl.LOCK_SH) -> str:
         name = f"cpprb_impl-{os.getpid()}-{secrets.token_hex(8)}-0"
         descriptor = os.open(SHM / name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(descriptor, lock)
-        if not os.fstat(descriptor).st_nlink:  # another process removed it, since it was not yet locked
+        if not os.fstat(descriptor).st_nlink:  # removed by another process before it was locked
             os.close(descriptor)
             return put(contents, lock)
         held.append((name, descriptor))
@@ -60,7 +60,7 @@ def alien():
 
 @pytest.fixture
 def threads_change_only_in_calls():
-    """So that a thread that is ready runs as soon as this one copies without the interpreter's lock."""
+    """Switch threads only when a call releases the GIL, so that a waiting thread runs during a long copy."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(100)
     yield

@@ -1,4 +1,4 @@
-"""What the state machine draws: how a buffer is made, and the steps that it is given."""
+"""What the state machine draws: how a buffer is made, and the steps that are added to it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .model import Model, Row
 
 @dataclass(frozen=True)
 class Config:
-    """All that a buffer is made with."""
+    """All options that a buffer is made with."""
 
     prioritized: bool
     capacity: int
-    obs: tuple[int, ...]  # shape
-    axis: int  # of obs: it is a stack of frames
-    advance: int  # the most frames by which it moves on, which may be more than it has
+    obs: tuple[int, ...]  # the shape of obs
+    axis: int  # the axis of obs along which frames are stacked
+    advance: int  # the most frames by which obs advances, possibly more than it contains
     obs_dtype: str
     done_dtype: str
     other_dtype: str
@@ -30,10 +30,10 @@ class Config:
     compress: bool
     exponents: tuple[float, float]
     check_for_update: bool
-    seed: int  # always given: a failure must come again
+    seed: int  # always set, so that failures can be reproduced
 
     def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Shape and dtype of what a transition comes back with."""
+        """Return the shape and dtype of each field of a transition."""
         obs, other = (self.obs, np.dtype(self.obs_dtype)), ((1,), np.dtype(self.other_dtype))
         return {
             "number": ((1,), np.dtype(np.int64)),
@@ -68,7 +68,7 @@ class Config:
 
 @st.composite
 def ways_to_store(draw, other_dtype: str):
-    """next_of, stack_compress, mmap_prefix and compress: they change nothing that a caller could see."""
+    """Draw next_of, stack_compress, mmap_prefix and compress, which have no effect that a caller can see."""
     next_of = tuple(name for name in ("obs", "other") if draw(st.booleans()))
     stacked = ("obs",) if "obs" in next_of else ("obs", "next_obs")
     stack_compress = tuple(name for name in stacked if draw(st.booleans()))
@@ -82,7 +82,7 @@ def configs(draw):
     other_dtype = draw(st.sampled_from(["f2", "i1", "c8", "?", "f8", "O"]))
     size = draw(st.sampled_from([None, None, 1, 2, 3, 5]))
     following = tuple(name for name in ("next_obs", "next_other") if draw(st.booleans()))
-    # Half to the powers, and whole rewards: sums are exact.
+    # Sums are exact, since gamma is 0.5 and rewards are integers.
     nstep = size and {"size": size, "gamma": 0.5, "rew": "rew", "next": following}
     obs = draw(st.sampled_from([(3,), (2, 4), (1,), (2, 1, 2), (40, 3)]))  # 40 equal numbers can be compressed
     return Config(
@@ -103,7 +103,7 @@ def configs(draw):
 
 
 class Steps:
-    """An endless run of steps: their observations are stacks of frames, and each says its number."""
+    """An endless sequence of numbered steps, whose observations are stacks of frames."""
 
     def __init__(self, config: Config) -> None:
         self.fields, self.axis, self.advance = config.fields(), config.axis, config.advance
@@ -114,7 +114,7 @@ class Steps:
     def _new_frame(self) -> np.ndarray:
         self.frame += 1
         shape, dtype = self.fields["obs"]
-        value = -0.0 if self.frame % 11 == 0 else self.frame % 97  # -0.0 is 0.0 to ==, but other bytes
+        value = -0.0 if self.frame % 11 == 0 else self.frame % 97  # -0.0 equals 0.0 but has different bytes
         return np.full(np.delete(shape, self.axis), value, dtype)
 
     def _begin(self) -> list[np.ndarray]:
@@ -125,7 +125,7 @@ class Steps:
         return np.array([value]).astype(self.fields["other"][1])
 
     def take(self, what: str) -> Row:
-        """One step, after which the episode goes on, or is done; or a jump: the next step is from elsewhere."""
+        """Return the next step. After it, the episode continues ("goes on"), ends ("done"), or is left ("jump")."""
         now = self.frames
         by = 1 + self.number % self.advance
         following = [*now, *(self._new_frame() for _ in range(by))][-self.stack :]
@@ -149,13 +149,13 @@ FORMS = st.sampled_from(["arrays", "lists", "strided", "flat"])
 
 
 def as_given(rows: list[Row], form: str) -> dict:
-    """The arguments of one `add`."""
+    """Return the arguments of one `add`."""
     columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     if form == "lists":
         return {name: column.tolist() for name, column in columns.items()}
     if form == "strided":
         return {name: np.repeat(column, 2, axis=0)[::2] for name, column in columns.items()}
-    if form == "flat":  # one row without its axis, scalars as such
+    if form == "flat":  # a single row without its axis, and scalars as Python numbers
         return {
             name: c[0, 0].item() if c.shape == (1, 1) and not c.dtype.hasobject else c[0] if len(c) == 1 else c
             for name, c in columns.items()

@@ -1,7 +1,7 @@
-"""Rows that certify themselves through their frames, which neighbours share; and explorers that add them.
+"""Rows that certify themselves by their frames, which adjacent rows share; and explorers that add such rows.
 
-Every frame follows from its number, and a row's frames from its id: the number of its oldest one. So a row that shows
-frames of another shows it.
+Every frame is computed from its number. The id of a row is the number of its oldest frame and determines the others, so
+a row that contains frames of another row is detected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def torn(batch: dict[str, np.ndarray]) -> int:
 
 
 def explore(buffer, number: int, calls: int | None, seed: int) -> None:
-    """Episodes of random length; not every end is reported."""
+    """Add episodes of random length. Only some of their ends are reported."""
     rng, at = random.Random(seed), number << 32
     while calls is None or calls > 0:
         calls = None if calls is None else calls - 1
@@ -59,7 +59,7 @@ def explore(buffer, number: int, calls: int | None, seed: int) -> None:
 
 
 def forked(job: Callable[..., None], *args) -> int:
-    """The number of a child that does `job`."""
+    """Return the process id of a child that runs `job`."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .rows import ENV_DICT, make_rows
 
-WIDE = 14_000  # floats a row: 56 KB, so that an explorer spends nearly all its time copying
+WIDE = 14_000  # floats per row: 56 KB, so that an explorer spends nearly all its time copying
 MADE_WIDTH = 64
 MADE_ENV_DICT = {**ENV_DICT, "obs": {"shape": MADE_WIDTH}, "next_obs": {"shape": MADE_WIDTH}}
 WIDE_ENV_DICT = {
@@ -27,11 +27,11 @@ WIDE_ENV_DICT = {
 
 
 def add_for_ever(buffer: Any, explorer: int, added: Any, most: int = 20, pause: float = 0.0) -> None:
-    """Adds rows of its own numbers, 1 to `most` a call, and counts them in `added`."""
+    """Add rows with this explorer's numbers, 1 to `most` per call, and count them in `added`."""
     rng = np.random.default_rng(explorer)
     number = explorer * 500_000
     parent = os.getppid()
-    while os.getppid() == parent:  # a test run that crashes must not leave its explorers behind
+    while os.getppid() == parent:  # ends when the test run crashes
         count = int(rng.integers(1, most + 1))
         buffer.add(**make_rows(number, count))
         number = explorer * 500_000 + (number + count) % 500_000
@@ -41,7 +41,7 @@ def add_for_ever(buffer: Any, explorer: int, added: Any, most: int = 20, pause: 
 
 
 def add_made_for_ever(buffer: Any, explorer: int, added: Any, most: int = 20) -> None:
-    """Adds rows that were made before, 1 to `most` a call, of `MADE_ENV_DICT`: nearly all its time is spent in add."""
+    """Add prepared rows of `MADE_ENV_DICT`, 1 to `most` per call, so that nearly all time is spent in add."""
     rng = np.random.default_rng(explorer)
     made = [
         make_rows(explorer * 500_000 + at, int(rng.integers(1, most + 1)), MADE_WIDTH) for at in range(0, 5000, 100)
@@ -66,7 +66,7 @@ def add_wide_for_ever(buffer: Any, explorer: int, added: Any, rows_a_call: int =
 def explorers(
     job: Callable[..., None], buffer: Any, count: int, context: Any = None, **options: Any
 ) -> Iterator[tuple[list[Any], list[Any]]]:
-    """`count` processes doing `job`, and their counters; killed at the end."""
+    """Start `count` processes that run `job`. Yields them and their counters, and kills them at the end."""
     context = context or multiprocessing.get_context("fork")
     added = [context.Value("q", 0, lock=False) for _ in range(count)]
     processes = [

@@ -20,7 +20,7 @@ class LinearQ:
         return targets - self(states)[np.arange(len(states)), acts]
 
     def learn(self, states, acts, targets, weights=1.0, rate=0.01) -> float:
-        """One step down the gradient of the weighted squared error, which is returned."""
+        """Take one gradient step, and return the weighted squared error."""
         error = np.clip(self.td(states, acts, targets), -1, 1)
         gradient = np.zeros_like(self.weights)
         np.add.at(gradient.T, acts, self._features(states) * (weights * error)[:, None])

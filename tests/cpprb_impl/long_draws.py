@@ -1,7 +1,7 @@
-"""`make draws`: every one of ten million equal priorities is drawn as often as it should be; too long for a test.
+"""`make draws`: each of ten million equal priorities is drawn equally often; this takes too long for a test.
 
-Prints a record, of which docs/measuring/conformance.md keeps one, and fails unless chi-square per degree of freedom is
-within 0.99 and 1.01; chance alone makes it 1 with a standard deviation of 0.0005.
+Prints a record, such as the one in docs/measuring/conformance.md, and fails unless chi-square per degree of freedom is
+between 0.99 and 1.01. For uniform draws it is 1 with a standard deviation of 0.0005.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 
 ROWS, DRAWS = 10**7, 10**8
-BATCH = 1000  # a stratum is then ten thousand rows wide: its evenness takes a ten-thousandth off chi-square
+BATCH = 1000  # a stratum is then ten thousand rows wide, whose evenness lowers chi-square by a ten-thousandth
 PIECE = 10**7
 
 
 def chi_square(draw: Callable[[], np.ndarray]) -> float:
-    """Per degree of freedom, of `DRAWS` draws of 0 to `ROWS` - 1 that should be uniform."""
+    """Return chi-square per degree of freedom, for `DRAWS` draws of 0 to `ROWS` - 1 that should be uniform."""
     counts, piece = np.zeros(ROWS, np.int64), np.empty(PIECE, np.int64)
     for _ in range(DRAWS // PIECE):
         filled = 0
@@ -43,7 +43,7 @@ def main() -> int:
         "PrioritizedReplayBuffer.sample": chi_square(lambda: prioritized.sample(BATCH)["indexes"]),
         "ReplayBuffer.sample": chi_square(lambda: uniform.sample(BATCH)["x"].ravel()),
     }
-    # The control: a point in a sum of single precision can only be one of 2^24.
+    # The control: a single-precision point in the sum has only 2^24 possible values.
     control = chi_square(lambda: (rng.random(PIECE, dtype=np.float32) * np.float32(ROWS)).astype(np.int64) % ROWS)
     print(f"{DRAWS:.0e} draws over {ROWS:.0e} equal rows, in batches of {BATCH}; {platform.machine()}")
     for name, value in {**results, "control: in single precision": control}.items():

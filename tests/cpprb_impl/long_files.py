@@ -1,8 +1,8 @@
-"""`make long-files`: 20 GB of frames in one file, and more than 2^32 frames in memory; too large for a test.
+"""`make long-files`: 20 GB of frames in one file, and more than 2^32 frames in memory, which is too large for a test.
 
-The first needs 20 GB of disk under the folder that is its argument (default: the current one), the second 5 GB of
-memory. Every row that is read must be what was added. The kernel lets a process have some 65,530 mappings; a file that
-takes one for each chunk of 256 KiB ends at 15 GB. Numbers of frames of 32 bits mix the second buffer's rows.
+The first check needs 20 GB of disk in the folder that is its argument (default: the current one), the second 5 GB of
+memory. Every row must be read as it was added. The kernel allows a process about 65,530 mappings, so a file with one
+mapping for each chunk of 256 KiB ends at 15 GB. With 32-bit frame numbers, the rows of the second buffer get mixed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ROWS = GIGABYTES * 10**9 // FRAME
 PIECE = 2000
 CHECKED = 20_000
 
-STACK = 1 << 16  # frames of one byte in each row: so many frames need few rows
+STACK = 1 << 16  # frames of one byte per row, so that few rows have so many frames
 
 
 def frames_of(first: int, count: int) -> np.ndarray:
-    """The frames `first`, `first` + 1, ...: the number is at the start, and decides the rest."""
+    """Return frames `first`, `first` + 1, ... Each begins with its number, which determines the rest."""
     frames = np.empty((count, FRAME), np.uint8)
     numbers = np.arange(first, first + count, dtype=np.uint64)
     frames[:, :8] = numbers.view(np.uint8).reshape(-1, 8)

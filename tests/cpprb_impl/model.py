@@ -1,4 +1,4 @@
-"""What a buffer should hold, in plain Python: a deque of transitions with their priorities, and nothing clever."""
+"""A model of a buffer in plain Python: a deque of transitions with their priorities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Row = dict[str, np.ndarray]  # one transition, or one step: each field's value
+Row = dict[str, np.ndarray]  # one transition or step: field -> value
 
 
 @dataclass
@@ -17,11 +17,11 @@ class Held:
 
     row: Row
     priority: float
-    seen: bool = False  # there was a sample since it was written
+    seen: bool = False  # whether there was a sample since it was written
 
 
 class Model:
-    """A ring of `capacity` transitions, oldest first, and the steps that wait for N-step transitions.
+    """A ring of `capacity` transitions, oldest first, and the pending steps of N-step transitions.
 
     `steps` is cpprb's Nstep; `exponents` are (alpha, eps), None without priorities.
     """
@@ -31,7 +31,7 @@ class Model:
     ) -> None:
         self.capacity, self.steps, self.exponents = capacity, steps, exponents
         self.check_for_update = check_for_update
-        # Of the newest samples: their indexes, and what was there.
+        # The newest samples: their indexes, and the transitions that were there.
         self.samples: deque[tuple[list[int], list[Held]]] = deque(maxlen=16)
         self.clear()
 
@@ -41,10 +41,10 @@ class Model:
         self.next_index = self.episode_len = 0
         self.largest = 1.0
 
-    # What there is.
+    # State.
 
     def slots(self) -> list[int]:
-        """The index of each transition, oldest first."""
+        """Return the index of each transition, oldest first."""
         return [(self.next_index - back) % self.capacity for back in range(len(self.held), 0, -1)]
 
     def by_slot(self) -> dict[int, Held]:
@@ -55,7 +55,7 @@ class Model:
         return (held.priority + eps) ** alpha
 
     def weights(self, indexes: list[int], beta: float) -> list[float]:
-        """Schaul et al. 2015, 3.4: (N P(i))^-beta over the largest such weight of all that can be drawn."""
+        """Return (N P(i))^-beta, over its maximum for all transitions that can be drawn (Schaul et al. 2015, 3.4)."""
         leaves = {slot: self.leaf(held) for slot, held in self.by_slot().items()}
         chance = {slot: leaf / sum(leaves.values()) for slot, leaf in leaves.items() if leaf > 0}
         weight = {slot: (len(leaves) * p) ** -beta for slot, p in chance.items()}
@@ -64,7 +64,7 @@ class Model:
     def is_empty(self) -> bool:
         return not self.held and not self.waiting and self.episode_len == 0
 
-    # What happens.
+    # Calls.
 
     def add(self, rows: list[Row], priorities: list[float] | None) -> int | None:
         self.waiting += zip(rows, priorities or [None] * len(rows), strict=True)
@@ -76,7 +76,7 @@ class Model:
         self.episode_len = 0
 
     def _store(self, count: int) -> int | None:
-        """The first `count` of the waiting steps become transitions; returns the first one's index."""
+        """Store the first `count` pending steps as transitions, and return the index of the first one."""
         if count <= 0:
             return None
         new = [
@@ -117,7 +117,7 @@ class Model:
 
     def update_priorities(self, indexes: list[int], priorities: list[float]) -> None:
         by_slot = self.by_slot()
-        meant = [held for those, held in self.samples if those == indexes]  # any of these samples
+        meant = [held for those, held in self.samples if those == indexes]  # the update may be for any of these
         drawn = [pair for those, held in self.samples for pair in zip(those, held, strict=True)]
         changed = []
         for at, (index, priority) in enumerate(zip(indexes, priorities, strict=True)):
@@ -130,11 +130,11 @@ class Model:
             held.priority = priority
         if changed and self.exponents[0] > 0:
             self.largest = max(1.0, *(held.priority for held in self.held))
-        elif changed:  # with an alpha of 0 all are the same, whatever they were
+        elif changed:  # with an alpha of 0, all stored priorities are the same
             self.largest = max(self.largest, *priorities)
 
     def load(self, saved: Model) -> None:
-        """Become what was saved, if that is possible; else append the newest that there is room for."""
+        """Restore the saved state if possible; otherwise append as many of its newest transitions as fit."""
         alike = self.capacity == saved.capacity and self.exponents == saved.exponents
         if alike and self.is_empty():
             check_for_update, samples = self.check_for_update, self.samples

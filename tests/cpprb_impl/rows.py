@@ -1,4 +1,4 @@
-"""Transitions whose every field follows from one number, so that a mixed-up or torn row shows."""
+"""Transitions whose fields are all computed from one number, so that a mixed or torn row is detected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENV_DICT = {
 
 
 def make_rows(first: int, count: int, width: int = 4) -> dict[str, np.ndarray]:
-    """Rows number `first` to `first + count - 1`; numbers below 2^24 are exact in float32."""
+    """Return rows number `first` to `first + count - 1`. Numbers below 2^24 are exact in float32."""
     number = np.arange(first, first + count)
     wide = np.repeat(number[:, None], width, axis=1)
     return {
@@ -27,7 +27,7 @@ def make_rows(first: int, count: int, width: int = 4) -> dict[str, np.ndarray]:
 
 
 def numbers_of(batch: dict[str, np.ndarray]) -> np.ndarray:
-    """The rows' numbers; AssertionError when a row's fields don't belong together."""
+    """Return the numbers of the rows. Raises AssertionError if the fields of a row do not belong together."""
     torn = torn_rows(batch)
     assert not torn.any(), f"{torn.sum()} of {len(torn)} rows are torn"
     return batch["act"].ravel()

@@ -1,4 +1,4 @@
-"""A model of `sequences`: all that can be drawn, found by looking at every episode from its beginning."""
+"""A model of `sequences`: all sequences that can be drawn, found by searching every episode from its beginning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PADDED = -1
 
 @dataclass
 class SequenceModel:
-    """Steps, as numbers that count all steps ever added, and the sequences that consist of the newest `capacity`."""
+    """Numbered steps, and the sequences that consist only of the newest `capacity` steps."""
 
     capacity: int
     streams: int
@@ -20,7 +20,7 @@ class SequenceModel:
     from_state: bool = False
     added: int = 0
     oldest: int = 0
-    # For each stream: its episodes, each with its steps and whether it has ended.
+    # For each stream: its episodes, each as its steps and whether it has ended.
     episodes: list[list[tuple[list[int], bool]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

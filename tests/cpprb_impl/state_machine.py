@@ -1,4 +1,4 @@
-"""Any calls in any order, on a buffer and on its model: Hypothesis finds those after which the two disagree."""
+"""Any calls in any order, on a buffer and on its model: Hypothesis searches for calls after which they disagree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpprb_impl.contents.state import held_slots
 from .drawn import FORMS, KINDS_OF_STEPS, Config, Steps, as_given, configs, ways_to_store
 from .model import Model, Row
 
-PRIORITIES = st.sampled_from([0.0, *(2.0**k for k in range(-3, 13))])  # the largest is seldom there twice
+PRIORITIES = st.sampled_from([0.0, *(2.0**k for k in range(-3, 13))])  # the largest is usually unique
 REFUSED = (KeyError, ValueError, TypeError, OverflowError, IndexError)
 
 
@@ -30,7 +30,7 @@ def same(ours: np.ndarray, wanted: np.ndarray) -> bool:
 
 
 class BufferMachine(RuleBasedStateMachine):
-    """The buffer, the model, and the last file."""
+    """The buffer, its model, and the last saved file."""
 
     kinds = (ReplayBuffer, PrioritizedReplayBuffer)
 
@@ -43,7 +43,7 @@ class BufferMachine(RuleBasedStateMachine):
         self.steps = Steps(config)
         self.saved: tuple[bytes, Model] | None = None
         self.batch = self.batch_as_it_was = {}
-        if rows:  # begun with many, as it would take long to draw each
+        if rows:  # begins with many rows, which would take long to draw singly
             self._add(([*["goes on"] * 6, "done", *["goes on"] * 9, "jump", "goes on"] * 6)[:rows], "arrays", data)
 
     def teardown(self) -> None:
@@ -73,7 +73,7 @@ class BufferMachine(RuleBasedStateMachine):
 
     @rule(kinds=st.lists(KINDS_OF_STEPS, min_size=1, max_size=4), form=FORMS, data=st.data())
     def add_what_does_not_fit(self, kinds: list[str], form: str, data: st.DataObject) -> None:
-        """Refused, and nothing has changed: not even what the next steps are made into."""
+        """Check that a refused add changes nothing, nor any later transition."""
         rows = [self.steps.take(what) for what in kinds]
         given = as_given(rows, form)
         name = data.draw(st.sampled_from(sorted(given)))
@@ -144,7 +144,7 @@ class BufferMachine(RuleBasedStateMachine):
             assert batch["weights"].dtype == np.float32 and batch["weights"].shape == (size,)
             assert batch["weights"].tolist() == pytest.approx(self.model.weights(indexes, beta), rel=1e-3)
         else:
-            # A row that was loaded twice may have ended differently each time.
+            # A row that was loaded twice may have been completed differently each time.
             held = [h.row for h in self.model.held]
             wanted = [[h for h in held if h["number"] == row["number"]] for row in rows]
         for row, candidates in zip(rows, wanted, strict=True):
@@ -174,7 +174,7 @@ class BufferMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.config.prioritized)
     @rule(kinds=st.lists(KINDS_OF_STEPS, max_size=6), form=FORMS, priority=PRIORITIES, data=st.data())
     def train(self, kinds: list[str], form: str, priority: float, data: st.DataObject) -> None:
-        """The usual cycle; with new transitions between sampling and update."""
+        """Run the usual cycle, with new transitions between sampling and update."""
         self.sample(8, False, 0.4)
         if kinds:
             self._add(kinds, form, data)
@@ -227,7 +227,7 @@ class BufferMachine(RuleBasedStateMachine):
             return
         twin = way(self.buffer)
         self._check(twin)
-        self.buffer.clear()  # of no concern to the twin
+        self.buffer.clear()  # must not affect the copy
         self.buffer.close()
         self.buffer = twin
 
@@ -244,7 +244,7 @@ class BufferMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.saved)
     @rule()
     def load(self) -> None:
-        """Into a buffer that may be empty again, or may hold those very transitions."""
+        """Load a file into this buffer, which may be empty, or may already contain those transitions."""
         file, model = self.saved
         self.buffer.load_transitions(io.BytesIO(file))
         self.model.load(model)
@@ -259,7 +259,7 @@ class BufferMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.saved)
     @rule(data=st.data())
     def load_into_another(self, data: st.DataObject) -> None:
-        """And go on with that: as large or not, with other exponents or none, stored in another way."""
+        """Continue with another buffer, with a possibly different capacity, exponents or way of storing."""
         file, model = self.saved
         changed = data.draw(ways_to_store(self.config.other_dtype))
         if data.draw(st.booleans()):
@@ -294,7 +294,7 @@ class BufferMachine(RuleBasedStateMachine):
         assert buffer.is_Nstep() == bool(model.steps)
         self._check_columns(buffer.get_all_transitions(), [held.row for held in model.by_slot().values()])
         if self.config.prioritized:
-            # A leaf is a float, and nearly the largest counts as the largest.
+            # Leaves are floats, so a priority close to the largest counts as the largest.
             assert buffer.get_max_priority() == pytest.approx(model.largest, rel=1e-3)
             leaves = buffer._get_leaves(held_slots(buffer)).tolist()
             assert leaves == pytest.approx([model.leaf(held) for held in model.held], rel=1e-3)

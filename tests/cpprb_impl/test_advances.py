@@ -32,8 +32,8 @@ def in_files(folder: Path, **options) -> ReplayBuffer:
     return ReplayBuffer(mmap_prefix=str(folder / "buffer"), **options)
 
 
-# By name: how a buffer is made, and how much memory it may use per byte of its frames, half of which are noise. Every
-# chunk of a shared buffer begins with a whole stack, and two are not full.
+# By name: how a buffer is made, and the memory that it may use per byte of its frames, half of which are noise. In a
+# shared buffer, every chunk begins with a whole stack, and two chunks are not full.
 STORES: dict[str, tuple[Make, float]] = {
     "private": (lambda folder, **options: ReplayBuffer(**options), 1.15),
     "prioritized": (lambda folder, **options: PrioritizedReplayBuffer(**options), 1.15),
@@ -43,13 +43,13 @@ STORES: dict[str, tuple[Make, float]] = {
     "shared": (lambda folder, **options: MPReplayBuffer(**options), 1.8),
     "shared and prioritized": (lambda folder, **options: MPPrioritizedReplayBuffer(**options), 1.8),
 }
-# (frames of a stack, by how many it advances)
+# (frames per stack, frames by which it advances)
 ADVANCES = [(window, by) for window in (2, 3, 4, 6) for by in range(1, window)] + [(9, 3), (12, 3), (12, 1), (12, 11)]
 AXES = [0, 1, -1]
 
 
 def advancing(frames: np.ndarray, window: int, by: int, axis: int) -> Rows:
-    """The stacks of one episode. `frames` has an axis of frames first, which is moved to `axis` of a value."""
+    """Return the stacks of one episode. The first axis of `frames` counts them; it becomes `axis` of each stack."""
     rows = (len(frames) - window) // by
     first = by * np.arange(rows)[:, None] + np.arange(window)
     place = axis if axis < 0 else axis + 1
@@ -85,7 +85,7 @@ def used(buffer: ReplayBuffer, folder: Path) -> int:
 
 
 def frames_of(store: str, folder: Path, added: Rows, axis: int) -> float:
-    """Store the rows one by one, check them, and return the memory for them in frames."""
+    """Store the rows one by one, check them, and return the memory that they use, in frames."""
     folder.mkdir()
     with closing(STORES[store][0](folder, **options_for(added, axis, ROWS))) as buffer:
         empty = used(buffer, folder)
@@ -119,9 +119,9 @@ def test_frames_of_a_stream_that_never_advances_are_stored_whole(tmp_path, store
 
 
 def surprising(rng: np.random.Generator, window: int, axis: int, rows: int) -> Rows:
-    """Streams in which any step may advance by another number of frames, repeat, jump back, or start anew.
+    """Return streams in which each step advances by any number of frames, repeats, jumps back, or starts anew.
 
-    There are few different frames, so that a stack often fits several advances.
+    There are few different frames, so that a stack is often consistent with several advances.
     """
     frames = rng.integers(0, 2, (5, 3, 5)).astype(np.uint8)
     frames[0] = frames[1] = 0
@@ -184,7 +184,7 @@ def test_copies_and_files_share_frames_as_well(tmp_path, store, axis):
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_with_n_step_transitions_both_observations_have_frames_of_their_own(tmp_path, store):
+def test_n_step_transitions_have_separate_frames_for_both_observations(tmp_path, store):
     added = noise(12, 3, 0)
     options = options_for(added, 0, ROWS, Nstep={"size": 4, "gamma": 0.9, "next": "next_obs"})
     with closing(STORES[store][0](tmp_path, **options)) as buffer:
@@ -199,7 +199,7 @@ def test_with_n_step_transitions_both_observations_have_frames_of_their_own(tmp_
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-def test_a_hindsight_buffer_stores_the_new_frames_of_each_row(prioritized):
+def test_a_hindsight_buffer_stores_only_the_new_frames_of_each_row(prioritized):
     added = noise(12, 3, 0, rows=200)
     env_dict = {"obs": {"shape": added["obs"].shape[1:], "dtype": np.uint8}, "act": {}}
     buffer = HindsightReplayBuffer(

@@ -1,4 +1,4 @@
-"""The same calls to cpprb and cpprb_impl return the same results, wherever cpprb is right."""
+"""The same calls of cpprb and cpprb_impl return the same results, except where cpprb is wrong."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def same_batch(theirs, ours):
 def test_adds_and_sizes_agree_with_cpprb(kind, seed):
     rng = np.random.default_rng(seed)
     theirs, ours = pair(kind, 37, ENV_DICT)
-    theirs.add(**make_rows(0, 1))  # cpprb's MP class blocks for ever when read before its first add
+    theirs.add(**make_rows(0, 1))  # cpprb's MP class blocks forever if it is read before its first add
     ours.add(**make_rows(0, 1))
     added = 1
     for _ in range(60):
@@ -39,7 +39,7 @@ def test_adds_and_sizes_agree_with_cpprb(kind, seed):
         for size in ("get_stored_size", "get_next_index", "get_buffer_size"):
             assert getattr(ours, size)() == getattr(theirs, size)()
     if kind == "MPReplayBuffer":
-        theirs.sample(1)  # opens cpprb's gate for get_all_transitions
+        theirs.sample(1)  # sets cpprb's gate so that get_all_transitions does not block
     same_batch(theirs.get_all_transitions(), ours.get_all_transitions())
     ours.close()
 
@@ -73,9 +73,9 @@ def test_priorities_and_weights_agree_with_cpprb(alpha):
     rng = np.random.default_rng(0)
     weight_of = [{}, {}]
     for step in range(30):
-        count = 4 if step % 3 else 8  # divides the capacity: see the next test for what cpprb does else
+        count = 4 if step % 3 else 8  # divides the capacity; the next test shows what cpprb does otherwise
         rows, priorities = make_rows(step, count), rng.uniform(0.01, 4, size=count)
-        # The largest is always a new one's, as cpprb's maximum never falls.
+        # The largest priority is always that of a new row, since the maximum never falls in cpprb.
         indexes, changed = np.array([step % 30, 2]), np.array([rng.uniform(0.01, 4), 4 + step])
         for buffer in (theirs, ours):
             buffer.add(**rows, **({"priorities": priorities} if step % 2 else {}))
@@ -91,7 +91,7 @@ def test_priorities_and_weights_agree_with_cpprb(alpha):
 
 
 def test_priorities_of_a_batch_continue_over_the_wrap():
-    """cpprb 11.0.0 starts again with the batch's first priority in slot 0."""
+    """In cpprb 11.0.0, slot 0 gets the first priority of the batch again."""
     weights = []
     for buffer in pair("PrioritizedReplayBuffer", 4, {"x": {}}, alpha=1.0, eps=0.0):
         buffer.add(x=[0, 1, 2])

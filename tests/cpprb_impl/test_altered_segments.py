@@ -27,7 +27,7 @@ KINDS = {
     "prioritized": (MPPrioritizedReplayBuffer, ENV_DICT, {"Nstep": NSTEP}),
     "frames": (MPPrioritizedReplayBuffer, FRAMES, {"next_of": "obs", "stack_compress": "obs"}),
 }
-# core/protocol/segment_header.hpp: what is written once; and the counters after it, up to the locks.
+# From core/protocol/segment_header.hpp: the words that are written once, then the counters up to the locks.
 WORDS = ["magic", "capacity", "stride", "journal_at", "rows_at", "description_at", "description_bytes", "tables_at"]
 WORDS += ["frames_at", "bytes", "discipline and prioritized"]
 COUNTERS = range(128, 320)
@@ -51,7 +51,7 @@ def made(kind: str):
 
 
 def front_of(buffer) -> tuple[bytes, int]:
-    """The segment up to where its frames begin, most of which are holes; and its whole length."""
+    """Return the segment up to its frames, which are mostly holes, and the length of the whole segment."""
     with (SHM / buffer.segment.strip("/")).open("rb") as file:
         header = file.read(8 * len(WORDS))
         file.seek(0)
@@ -76,7 +76,7 @@ def altered(rng: random.Random, data: bytes) -> bytes:
 
 
 def attach_and_use(name: str, kind: type) -> bool:
-    """Whether the segment was taken for a buffer; raises what neither `attach` nor a buffer may raise."""
+    """Return whether the segment was accepted as a buffer. Raises errors that `attach` and buffers must not raise."""
     try:
         buffer = kind.attach(name)
     except (ValueError, RuntimeError, OSError) as error:
@@ -96,7 +96,7 @@ def attach_and_use(name: str, kind: type) -> bool:
 
 
 def attach_to_altered(name: str, kind: str, length: int, cases: int) -> None:
-    """In a process of its own, whose output says how far it came: which case, and how many were taken before."""
+    """Attach to altered segments, in a separate process. Prints each case, and how many were accepted before it."""
     path, taken = SHM / name.strip("/"), 0
     data = path.read_bytes()
     for seed in range(-1, cases):
@@ -126,7 +126,7 @@ def test_attaching_to_a_segment_with_any_altered_word_does_not_crash(alien, kind
 
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_altered_word_that_is_written_once_is_refused(alien, name, kind):
+def test_an_altered_value_of_each_word_that_is_written_once_is_refused(alien, name, kind):
     buffer = made(kind)
     front, length = front_of(buffer)
     buffer.close()
@@ -166,7 +166,7 @@ def of_steps(**values: list) -> list[str]:
 
 
 def segment_with(description: str, prioritized=False):
-    """A buffer whose segment describes itself so, whatever it is."""
+    """Return a buffer whose segment has this description, right or wrong."""
     kind, native = (PrioritizedRing, {"alpha": 0.6}) if prioritized else (Ring, {})
     of = [("x", np.dtype("f4"), (3,)), ("done", np.dtype(bool), (1,))]
     return kind(Layout(100, of, {"lock": "none", **native}, prioritized), description=description)

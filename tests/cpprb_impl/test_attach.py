@@ -25,7 +25,7 @@ BUFFERS = pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBu
 
 
 class Mine(MPReplayBuffer):
-    """A user's own."""
+    """A user's own subclass."""
 
     def doubled(self, count):
         return {name: 2 * column for name, column in self.sample(count).items()}
@@ -53,7 +53,7 @@ def contents_of(buffer) -> bytes:
 
 
 @BUFFERS
-def test_any_process_attaches_by_name(make, kind):
+def test_any_process_can_attach_by_name(make, kind):
     buffer = make(kind)
     buffer.add(**make_rows(0, 3))
     code = f"""if True:
@@ -112,7 +112,7 @@ def test_an_attached_buffer_has_the_fields_and_options_of_its_maker(make):
         assert list(mine) == list(its)
         for name, column in mine.items():
             assert its[name].dtype == column.dtype and its[name].tobytes() == column.tobytes()
-        other.sample(1)  # what was written since then keeps its priority
+        other.sample(1)  # priorities of rows written since the last sample remain
         other.update_priorities([1], [3.0])
         batch = buffer.sample(50, beta=1.0)
         weights = dict(zip(batch["indexes"], batch["weights"], strict=True))
@@ -255,7 +255,7 @@ def test_a_pickle_from_another_machine_is_refused(make, monkeypatch, tmp_path):
         there.setattr(socket, "gethostname", lambda: "there")
         with pytest.raises(RuntimeError, match=r"only .* where it was created: .* created on here, and this is there"):
             pickle.loads(pickled)
-    monkeypatch.setattr(socket, "gethostname", lambda: "renamed")  # a container's, or later
+    monkeypatch.setattr(socket, "gethostname", lambda: "renamed")  # the host of a container, or one that was renamed
     pickle.loads(pickled).close()
     monkeypatch.setattr(host, "BOOT_ID", tmp_path / "none")
     pickle.loads(pickle.dumps(make())).close()

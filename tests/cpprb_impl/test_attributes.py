@@ -39,7 +39,7 @@ def made(name, kind=None):
     return MAKERS[name](kind or getattr(cpprb_impl, name))
 
 
-# The public attributes of cpprb's classes: the compiled ones have none.
+# The public attributes of cpprb's classes; its compiled classes have none.
 OF_CPPRB = {name: sorted(getattr(MAKERS[name](getattr(cpprb, name)), "__dict__", {})) for name in MAKERS}
 REFUSED = {"HindsightReplayBuffer": {"state", "prioritized", "goal_shape", "episode_rb"}}
 HAS_EFFECT = {
@@ -71,7 +71,7 @@ HAS_EFFECT = {
 
 
 class Newest:
-    """Draws the last row always."""
+    """Always draws the last row."""
 
     def integers(self, low, high, size):
         return np.full(size, high - 1)
@@ -105,12 +105,12 @@ def test_each_attribute_of_cpprb_has_an_effect_or_is_refused(name, attribute):
 
 
 def fixed(name) -> list[str]:
-    """The options that are no attributes of cpprb's class."""
+    """Return the options that are not attributes of cpprb's class."""
     return sorted(OPTIONS - set(OF_CPPRB[name]))
 
 
 @pytest.mark.parametrize(("name", "option"), [(name, option) for name in MAKERS for option in fixed(name)])
-def test_other_options_cannot_be_assigned_to(name, option):
+def test_other_options_cannot_be_assigned(name, option):
     """In cpprb, the compiled classes have no attributes. Without the error, an assignment would have no effect."""
     buffer = made(name)
     with pytest.raises(AttributeError, match=f"^{option} must be given when"):
@@ -119,7 +119,7 @@ def test_other_options_cannot_be_assigned_to(name, option):
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if hasattr(getattr(cpprb_impl, name), "sample_indexes")])
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_methods_that_native_code_replaces_cannot_be_assigned_to(name, method):
+def test_methods_that_native_code_replaces_cannot_be_assigned(name, method):
     class Mine(getattr(cpprb_impl, name)):
         pass
 

@@ -1,4 +1,4 @@
-"""With autoreset, and with a mask, `add` accepts and refuses the same values as without."""
+"""With autoreset or a mask, `add` accepts and refuses the same values as without them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OVER = np.array([1, 0, 0, 1])
 
 
 class Tensor:
-    """What add reads of a tensor of PyTorch: `size` is a method."""
+    """The part of a PyTorch tensor that `add` uses, in which `size` is a method."""
 
     def __init__(self, values) -> None:
         self._values = np.asarray(values)
@@ -172,7 +172,7 @@ def saved_and_loaded(buffer, kind, nstep):
 
 @pytest.mark.parametrize("nstep", [None, NSTEP])
 @pytest.mark.parametrize("kind", CLASSES)
-def test_files_say_which_environments_are_about_to_reset(kind, nstep):
+def test_files_record_which_environments_are_about_to_reset(kind, nstep):
     buffer = make(kind, nstep, autoreset="next_step")
     buffer.add(**row(0, OVER))
     twin = saved_and_loaded(buffer, kind, nstep)
@@ -184,7 +184,7 @@ def test_files_say_which_environments_are_about_to_reset(kind, nstep):
 
 @pytest.mark.parametrize("nstep", [None, NSTEP])
 @pytest.mark.parametrize("kind", CLASSES)
-def test_clear_keeps_which_environments_are_about_to_reset(kind, nstep):
+def test_clear_does_not_forget_which_environments_are_about_to_reset(kind, nstep):
     buffer = make(kind, nstep, autoreset="next_step")
     buffer.add(**row(0, OVER))
     buffer.clear()
@@ -205,7 +205,7 @@ def test_a_file_with_a_different_number_of_environments_is_refused():
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_only_private_buffers_need_a_multiple_of_rows_in_a_file(kind):
+def test_only_private_buffers_require_whole_steps_in_a_file(kind):
     shared = "MP" in kind.__name__
     full = kind(10, {"x": {}}, n_envs=4) if shared else kind(12, {"x": {}}, n_envs=4)
     full.add(x=np.arange(8))
@@ -234,7 +234,7 @@ OF_ONE_ENVIRONMENT = {
 
 
 @pytest.mark.parametrize("make_one", OF_ONE_ENVIRONMENT.values(), ids=OF_ONE_ENVIRONMENT)
-def test_env_ids_are_refused_by_name_where_there_is_one_environment(make_one):
+def test_env_ids_are_refused_by_name_if_there_is_one_environment(make_one):
     buffer = make_one()
     rows = {"obs": 0, "act": 0, "next_obs": 0, "done": 0, "rew": 0, "info": None}
     for env_ids in ([0], np.ones(1, bool), None):

@@ -23,7 +23,7 @@ CLASSES = [m.ReplayBuffer, m.PrioritizedReplayBuffer, m.MPReplayBuffer, m.MPPrio
 
 
 class Counting(gym.Env):
-    """obs is (episode, step, number, 0); episodes end by termination or truncation in turn, after various steps."""
+    """obs is (episode, step, number, 0). Episodes of various lengths alternately terminate and are truncated."""
 
     observation_space = gym.spaces.Box(-1, 1e6, (4,), np.float32)
     action_space = gym.spaces.Discrete(2)
@@ -47,7 +47,7 @@ class Counting(gym.Env):
 
 
 def run(monkeypatch, loop: str, mode: str, kind=m.ReplayBuffer, **options):
-    """Run a loop of the page, with environments that count and a buffer of `kind` with more options."""
+    """Run a loop from the page with environments that count, and with a buffer of `kind` with further options."""
     monkeypatch.setattr(gym, "make", lambda name: Counting())
     Counting.made = 0
 
@@ -68,7 +68,7 @@ def test_the_page_has_a_loop_for_each_mode():
 @pytest.mark.parametrize("nstep", [None, NSTEP])
 @pytest.mark.parametrize("kind", CLASSES)
 @pytest.mark.parametrize("mode", LOOPS)
-def test_every_row_is_in_one_episode_and_none_is_missing(mode, kind, nstep, monkeypatch):
+def test_every_row_belongs_to_one_episode_and_none_is_missing(mode, kind, nstep, monkeypatch):
     buffer = run(monkeypatch, LOOPS[mode], mode, kind, Nstep=nstep)
     check(buffer, nstep)
 
@@ -89,7 +89,7 @@ def check(buffer, nstep) -> None:
     assert (rows["rew"].ravel() == steps).all()
     ends = 3 + (obs[:, 0] + obs[:, 2]) % 5
     assert (next_obs[:, 1] == np.minimum(obs[:, 1] + (nstep or {"size": 1})["size"], ends)).all()
-    for number in range(4):  # each step of the episodes that ended is stored once
+    for number in range(4):  # each step of the ended episodes is stored once
         mine = obs[obs[:, 2] == number]
         last = mine[:, 0].max()
         wanted = [(e, s) for e in range(int(last)) for s in range(3 + (e + number) % 5)]

@@ -37,7 +37,7 @@ def state_of(buffer):
 
 
 def refused(data: bytes, says: str, buffer=None) -> None:
-    """`data` is refused by an empty buffer and by one that is in use, and neither changes."""
+    """Check that an empty buffer and a used buffer both refuse `data`, and that neither changes."""
     used = make()
     used.add(**make_rows(30, 5))
     for each in [buffer] if buffer else [make(), used]:
@@ -48,7 +48,7 @@ def refused(data: bytes, says: str, buffer=None) -> None:
 
 
 def forged(data: bytes, change=lambda about: None, arrays=None) -> bytes:
-    """The file with another `about`, or other arrays, and a checksum that is right again."""
+    """Return the file with a changed `about`, or other arrays, and a corrected checksum."""
     reader = ArrayReader(io.BytesIO(data))
     about = reader.read_about()
     names = [name.removesuffix(".npy") for name in reader.members if name != ABOUT]
@@ -64,7 +64,7 @@ def forged(data: bytes, change=lambda about: None, arrays=None) -> bytes:
 
 
 def rezipped(data: bytes, compression=zipfile.ZIP_STORED, **members: bytes) -> bytes:
-    """The file with other bytes in some members, or compressed; "about" stands for about.json, "x" for x.npy."""
+    """Return the file with other bytes in some members, or compressed. "about" means about.json, and "x" x.npy."""
     file = io.BytesIO()
     named = {ABOUT if name == "about" else f"{name}.npy": content for name, content in members.items()}
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w", compression) as new:
@@ -80,7 +80,7 @@ def test_the_unchanged_file_is_loaded(good):
         assert state_of(buffer) == good
 
 
-def test_cut_files_are_refused(good):
+def test_truncated_files_are_refused(good):
     for length in [*range(0, len(good) - 1, 97), len(good) - 1]:
         refused(good[:length], "cut short|about.json|missing|saved by")
 
@@ -132,7 +132,7 @@ def test_a_file_that_changes_after_it_was_checked_is_noticed(good, column, size,
         with pytest.raises(RuntimeError, match=f"{column}: the file was changed while it was being loaded"):
             buffer.load_transitions(file)
         file.getbuffer()[at] ^= 0x55
-        if column != "leaves" or not rows:  # leaves are read once the rows were added
+        if column != "leaves" or not rows:  # leaves are read after the rows were added
             assert buffer.get_all_transitions()["act"].ravel().tolist() == [30] * rows
 
 
@@ -250,7 +250,7 @@ def header_of(shape, dtype="<f4", fortran=False) -> bytes:
 
 
 NOT_NUMPYS = "not one that NumPy writes"
-NO_DTYPE = "must be a plain NumPy|data type .* not understood"  # the latter since NumPy 2, by itself
+NO_DTYPE = "must be a plain NumPy|data type .* not understood"  # the second message comes from NumPy 2 itself
 
 
 def header_with(text: bytes) -> bytes:
@@ -267,11 +267,11 @@ def header_with(text: bytes) -> bytes:
         (header_of((2**62, 0)) + b"", "obs: shape|column_0"),
         (b"\x93NUMPY\x01\x00\xff\xff{" + b"[" * 5000, "column_0"),
         (b"\x93NUMPY\x01\x00\x10\x00__import__('os')\n", "column_0"),
-        (header_with(b"-" * 9800), NOT_NUMPYS),  # Python's parser: MemoryError
+        (header_with(b"-" * 9800), NOT_NUMPYS),  # MemoryError of Python's parser
         (header_with(b"(" * 9800), NOT_NUMPYS),
         (header_with(b"[" * 90 + b"]" * 90), NOT_NUMPYS),
         (header_with(b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"1, " * 33 + b"), }"), NOT_NUMPYS),
-        (header_of((8, 4), "|V4294967297") + bytes(32), NO_DTYPE),  # NumPy 1: V1
+        (header_of((8, 4), "|V4294967297") + bytes(32), NO_DTYPE),  # read as V1 by NumPy 1
         (header_of((8, 4), "<U999999999") + bytes(128), NO_DTYPE),
         (header_of((8, 4), "f4,f4") + bytes(256), "must be a plain NumPy"),
         (b"\x93NUMPY\x07\x00" + bytes(200), "version"),
@@ -323,7 +323,7 @@ def test_other_archives_are_refused():
 
 
 def deep(about: bytes, name: str, depth: int) -> bytes:
-    """`about` with a list `depth` deep as the value of `name`."""
+    """Return `about` with lists nested `depth` deep as the value of `name`."""
     altered = json.loads(about)
     altered[name] = "here"
     return json.dumps(altered).replace('"here"', "[" * depth + "]" * depth).encode()

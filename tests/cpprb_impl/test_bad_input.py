@@ -30,7 +30,7 @@ def state_of(buffer):
     ],
 )
 def test_a_bad_add_names_the_field_and_changes_nothing(make, change, error, says):
-    """In cpprb, the index has moved, and single-row values beside many rows are repeated."""
+    """In cpprb, the index moves, and values of a single row are repeated if other fields have many rows."""
     buffer = make(4)
     buffer.add(**make_rows(0, 6))
     before = state_of(buffer)
@@ -51,7 +51,7 @@ def test_an_integer_that_does_not_fit_is_refused():
 
 
 @pytest.mark.parametrize("env_dict", [None, {}])
-def test_a_buffer_without_fields_stores_nothing_and_says_so(make, env_dict):
+def test_adding_to_a_buffer_without_fields_raises_an_error(make, env_dict):
     buffer = make(4, env_dict)
     for given in ({}, {"x": 1}):
         with pytest.raises(KeyError, match="no fields"):

@@ -1,4 +1,4 @@
-"""Batches: written into the caller's arrays, in recycled arrays, and passed to other libraries without a copy."""
+"""Batches are written into the caller's arrays or recycled arrays, and other libraries can use them without a copy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_batch_is_written_into_the_arrays_of_out(buffer) -> None:
     assert {name: (id(column), column.ctypes.data) for name, column in out.items()} == before
     assert (out["act"] != first).any()
     numbers_of(out)
-    out["more"] = np.zeros(3)  # ignored, as unknown keys are by add
+    out["more"] = np.zeros(3)  # ignored, as add ignores unknown keys
     buffer.sample(32, out=out)
 
 
@@ -61,7 +61,7 @@ def test_weights_and_indexes_are_written_into_out() -> None:
 
 
 @pytest.mark.skipif(not HUGE_PAGES.exists(), reason="this Linux was built without huge pages")
-def test_columns_of_4_mib_ask_for_huge_pages() -> None:
+def test_columns_of_4_mib_request_huge_pages() -> None:
     buffer = frames_buffer()
     column = buffer.sample(256)["obs"]
     assert column.nbytes >= 4 << 20
@@ -79,8 +79,8 @@ def asks_for_huge_pages(address: int) -> bool:
     raise AssertionError("no mapping at this address")
 
 
-def test_rows_of_images_begin_with_a_cache_line() -> None:
-    assert bytes_per_row(FRAMES) == 28_224 + 64  # the action, and 56 unused bytes
+def test_rows_of_images_begin_at_a_cache_line() -> None:
+    assert bytes_per_row(FRAMES) == 28_224 + 64  # the action, plus 56 unused bytes
     assert bytes_per_row({"obs": {"shape": 4096, "dtype": np.uint8}, "act": {"dtype": np.int64}}) == 4096 + 8
 
 
@@ -135,7 +135,7 @@ def test_a_batch_in_use_is_never_overwritten(kind: type, rows: int) -> None:
     buffer.close()
 
 
-#: ways to hold a part of a batch: the batch itself is let go
+#: ways to reference a part of a batch, without the batch itself
 HOLDING = {
     "an array": lambda batch: batch["act"],
     "an array taken out": lambda batch: batch.pop("act"),
@@ -167,7 +167,7 @@ def test_a_reference_to_a_part_keeps_a_batch_from_being_overwritten(kind: type, 
 
 KEPT: list[np.ndarray] = []
 
-#: what a caller may do to a batch before letting go of it
+#: changes that a caller may make to a batch before releasing it
 SPOILING = {
     "a new key": lambda batch: batch.update(more=1),
     "a key less": lambda batch: batch.pop("rew") is None,
@@ -213,12 +213,12 @@ def test_a_weak_reference_keeps_no_batch_and_never_returns_another_one(kind: typ
 
 
 def test_a_released_batch_is_recycled() -> None:
-    """The control of the tests above, which would otherwise show nothing."""
+    """The control of the tests above, which would be pointless if no batch were recycled."""
     for buffer in (filled(ReplayBuffer), filled(PrioritizedReplayBuffer), frames_buffer()):
         seen = set()
         batch = buffer.sample(8)
         for _ in range(30):
-            batch = buffer.sample(8)  # the one before is held meanwhile
+            batch = buffer.sample(8)  # the previous batch is still referenced
             seen.add(batch["act"].ctypes.data)
         assert len(seen) == 2
 
@@ -241,7 +241,7 @@ def test_few_released_batches_are_kept() -> None:
     gone = [weakref.ref(batch["act"]) for batch in queue]
     queue.clear()
     del queue
-    for size in range(9, 20):  # none of them fits
+    for size in range(9, 20):  # none of the released batches fits
         gone.append(weakref.ref(buffer.sample(size)["act"]))
         assert sum(weak() is not None for weak in gone) <= 2
 
@@ -264,7 +264,7 @@ def test_batches_outlive_the_buffer() -> None:
     assert whole(batch)
 
 
-def test_batches_of_changing_size_are_whole() -> None:
+def test_batches_of_changing_size_are_complete() -> None:
     buffer = frames_buffer()
     for size in (8, 40, 3, 0, 100, 8, 1):
         batch = buffer.sample(size)
@@ -272,7 +272,7 @@ def test_batches_of_changing_size_are_whole() -> None:
         assert whole(batch)
 
 
-def test_a_batch_beyond_memory_is_an_error_that_names_its_rows() -> None:
+def test_a_batch_too_large_for_memory_raises_an_error_with_its_number_of_rows() -> None:
     buffer = frames_buffer()
     for rows in (10**12, 1 << 60, (1 << 63) - 1):
         with pytest.raises(MemoryError, match=f"a batch of {rows} rows does not fit into memory"):
@@ -297,7 +297,7 @@ def test_torch_takes_a_batch_without_a_copy(rows: int) -> None:
 
 
 def test_jax_takes_a_large_batch_without_a_copy() -> None:
-    """JAX copies small arrays, since they are less aligned than it requires."""
+    """JAX copies small arrays, since their alignment is smaller than it requires."""
     jnp = pytest.importorskip("jax.numpy")
     for rows in (4, 32, 33):
         frames = frames_buffer().sample(rows)["obs"]

@@ -1,4 +1,4 @@
-"""A build that lacks a compiler or headers says which, before CMake's own messages about its variables."""
+"""A build without a compiler or headers reports which is missing, before CMake's own messages about its variables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LACKING = {
         r"needs the headers of Python, and none were found for .*apt install python3-dev",
     ),
 }
-# What CMake's test program is preprocessed to, and otherwise the real compiler.
+# A compiler that preprocesses CMake's test program to this; otherwise it is the real compiler.
 OLD = """#!/bin/sh
 exec /usr/bin/c++ -U__GNUC__ -U__GNUC_MINOR__ -U__GNUC_PATCHLEVEL__ -D__GNUC__=9 -D__GNUC_MINOR__=3 \
 -D__GNUC_PATCHLEVEL__=0 "$@"

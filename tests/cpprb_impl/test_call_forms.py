@@ -1,4 +1,4 @@
-"""Every form of a call to cpprb is accepted, and returns the same types, shapes and errors."""
+"""Every form of a call of cpprb is accepted, and yields the same types, shapes and errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def saved(buffer, other, **options):
     return other
 
 
-# Of a filled ring.
+# Calls of a full ring.
 RING_CALLS = {
     "sample": lambda b: b.sample(3),
     "sample by keyword": lambda b: b.sample(batch_size=np.int16(3)),
@@ -86,7 +86,7 @@ RING_CALLS = {
     "clear": lambda b: [b.clear(), b.on_episode_end(), b.get_stored_size(), b.get_next_index()],
 }
 
-# Of a filled prioritized ring.
+# Calls of a full prioritized ring.
 PRIORITY_CALLS = {
     "beta by position": lambda b: b.sample(3, np.float32(1)),
     "beta by keyword": lambda b: b.sample(batch_size=3, beta=np.array(0.5)),
@@ -104,7 +104,7 @@ PRIORITY_CALLS = {
     "update of a word": lambda b: b.update_priorities("a", [1.0]),
 }
 
-# Of a module.
+# Calls of a module.
 CALLS = {
     "sizes": lambda m: [m.ReplayBuffer(s, FIELDS).get_buffer_size() for s in (8.7, 1e1, np.float32(5.5), True)],
     "size of a fraction": lambda m: m.ReplayBuffer(fractions.Fraction(9, 2), FIELDS).get_buffer_size(),
@@ -120,7 +120,7 @@ CALLS = {
     "eps in a str": lambda m: m.PrioritizedReplayBuffer(4, FIELDS, eps="0.5"),
     "check_for_update of MP": lambda m: filled(m.MPPrioritizedReplayBuffer, check_for_update=True).sample(2),
     "contexts": lambda m: [m.MPReplayBuffer(4, FIELDS, ctx=c).get_buffer_size() for c in (multiprocessing, None)],
-    # Not backend="SharedMemory": cpprb unlinks its segments only when its process ends. test_segment.py has ours.
+    # Not backend="SharedMemory": cpprb unlinks such segments only when its process ends. test_segment.py tests ours.
     "logger": lambda m: m.MPReplayBuffer(4, FIELDS, logger=logging.getLogger(), backend="sharedctypes").is_Nstep(),
     "unknown backend": lambda m: m.MPReplayBuffer(4, FIELDS, backend="other"),
     "create by keyword": lambda m: type(m.create_buffer(size=4, env_dict=FIELDS, prioritized=1, alpha=0.3)).__name__,
@@ -158,9 +158,9 @@ CALLS = {
 
 
 def described(value):
-    """Types and shapes of a batch, and other values as they are."""
+    """Return the types and shapes of a batch, and other values unchanged."""
     if isinstance(value, dict):
-        # docs/differences.md: indexes are int64.
+        # Indexes are int64, see docs/differences.md.
         return {name: (column.dtype.str.replace("u8", "i8"), column.shape) for name, column in value.items()}
     if isinstance(value, (list, tuple)):
         return [described(each) for each in value]

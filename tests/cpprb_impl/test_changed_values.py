@@ -1,4 +1,4 @@
-"""A value that its field's dtype cannot hold is refused or warned of once; rounding does not count as a change."""
+"""A value that its field's dtype cannot hold is refused or causes one warning; rounding does not count as a change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Outcome = type[Exception] | type[Warning] | None
 
 
 def as_given(number: complex, dtype: str) -> np.ndarray | None:
-    """The number as an array of that dtype, or None if the dtype cannot hold it."""
+    """Return the number as an array of that dtype, or None if the dtype cannot hold it."""
     if dtype == "object":
         given = np.empty(1, object)
         given[0] = number
@@ -70,7 +70,7 @@ def expected(number: complex, dtype: np.dtype) -> Outcome:
 
 
 def converted(number: complex, dtype: np.dtype) -> np.ndarray:
-    """What the field contains afterwards."""
+    """Return the value that the field then contains."""
     if dtype.kind == "b":
         return np.array(bool(number))
     if dtype.kind in "iu":
@@ -84,7 +84,7 @@ def converted(number: complex, dtype: np.dtype) -> np.ndarray:
 
 
 def outcome_of(buffer, value) -> tuple[Outcome, str]:
-    """What `add` does with a value, and what it says."""
+    """Return what `add` does with a value, and its message."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:
@@ -113,7 +113,7 @@ def test_every_pair_of_dtypes_warns_or_refuses_as_documented(given, field):
             assert buffer.get_stored_size() == 0
             continue
         stored = buffer.get_all_transitions()["x"][0, 0]
-        number = complex(number) if given == "object" and dtype.kind == "c" else number  # NumPy's way for objects
+        number = complex(number) if given == "object" and dtype.kind == "c" else number  # as NumPy does for objects
         assert np.array_equal(stored, converted(number, dtype), equal_nan=True), f"{number}: {stored}"
         assert outcome_of(buffer, value)[0] is None, "a second warning for the same field"
         tried += 1
@@ -160,7 +160,7 @@ CASES = [
 @pytest.mark.parametrize(("given", "field", "values", "wanted"), CASES, ids=str)
 def test_every_form_of_a_value_is_checked(form, given, field, values, wanted):
     if given == "complex128" and ("list" in form or form in ("tuple", "objects")):
-        wanted = TypeError  # as for float(1j)
+        wanted = TypeError  # the error of float(1j)
     buffer = ReplayBuffer(200, {"x": {"dtype": field}})
     with np.errstate(over="ignore", invalid="ignore"):
         same = np.array(values, given).real.astype(field)
@@ -194,7 +194,7 @@ def test_every_form_of_a_value_is_checked(form, given, field, values, wanted):
         ("float64", 0.1, None),
         ("bool", 2, UserWarning),
         ("bool", np.True_, None),
-        ("float32", None, None),  # as in NumPy, NaN
+        ("float32", None, None),  # stored as NaN, as by NumPy
         ("int32", None, ValueError),
         ("float32", 1 + 0j, TypeError),
         ("float32", np.complex64(1), None),
@@ -269,7 +269,7 @@ def test_every_kind_of_buffer_warns_once_and_refuses(kind, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for bad, error in ((FRACTIONS - 1, OverflowError), (FRACTIONS * np.nan, ValueError), (FRACTIONS, UserWarning)):
-            with pytest.raises(error, match=r"^x"):  # the first two refuse, and so does a warning that is an error
+            with pytest.raises(error, match=r"^x"):  # two are refused; the third is a warning as an error
                 add(bad)
             assert buffer.get_stored_size() == 0
     with warnings.catch_warnings(record=True) as seen:
@@ -328,7 +328,7 @@ def test_steps_of_a_usual_environment_cause_no_warning(dtype):
 STRUCT = np.dtype([("a", "u1"), ("b", "f4")])
 NESTED = np.dtype([("a", "u1"), ("b", [("c", "i1", 2), ("d", "U2")])])
 WIDE_STRUCT = [("a", "i4"), ("b", "f8")]
-TOO_LONG = (OverflowError, ValueError)  # by NumPy's version
+TOO_LONG = (OverflowError, ValueError)  # depending on NumPy's version
 TIMES = np.array(["2024-01-01T23:59:59"], "M8[ns]")
 NO_TIME = np.array(["NaT"], "M8[s]")
 
@@ -476,7 +476,7 @@ def test_a_changed_struct_causes_one_warning():
         ("bfloat16", np.array([1 + 0j]), None),
         ("bfloat16", 3.4e38, UserWarning),
         *((dtype, np.array([1e6], kind), UserWarning) for dtype in ("e4m3fn", "e5m2") for kind in ("f4", "f8", "i8")),
-        ("e4m3fn", np.inf, UserWarning),  # it has no infinity
+        ("e4m3fn", np.inf, UserWarning),  # e4m3fn has no infinity
         *((dtype, np.nan, None) for dtype in ("bfloat16", "e4m3fn", "e5m2")),
         *((dtype, np.inf, None) for dtype in ("bfloat16", "e5m2")),
         *((dtype, 0.1, None) for dtype in ("bfloat16", "e4m3fn", "e5m2", "e4m3b11fnuz")),

@@ -1,8 +1,8 @@
 """The Blind Cliffwalk, the task with which prioritized replay was motivated (Schaul et al. 2015, section 3.1).
 
-In each state one of two actions leads on, and the other one ends the episode. Only the last state gives a reward, so
-almost all transitions teach nothing. The memory holds each sequence of actions once, and a table of values is learned
-from single draws, without importance weights: nothing is random that they could correct.
+In each state, one of two actions leads to the next state, and the other ends the episode. Only the last state has a
+reward, so almost all transitions teach nothing. The memory contains each sequence of actions once, and a table of
+values is learned from single draws, without importance weights, since there is no randomness that they could correct.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SEEDS = range(5)
 
 
 def transitions() -> np.ndarray:
-    """The (state, action) of all sequences of actions, one after the other: 2^(STATES + 1) - 2."""
+    """Return the (state, action) pairs of all sequences of actions in turn: 2^(STATES + 1) - 2."""
     rows = [(state, ON) for state in range(STATES)]
     for last in range(STATES):
         rows += 2 ** (STATES - 1 - last) * [*((state, ON) for state in range(last)), (last, FALL)]
@@ -59,4 +59,4 @@ def median(make) -> float:
 def test_prioritized_replay_needs_fewer_updates():
     uniform = median(lambda seed: ReplayBuffer(len(transitions()), FIELDS, seed=seed))
     assert median(lambda seed: prioritized(0.7, seed)) < uniform / 4
-    assert median(lambda seed: prioritized(0.0, seed)) > uniform / 2  # the control: equal priorities gain nothing
+    assert median(lambda seed: prioritized(0.0, seed)) > uniform / 2  # the control: equal priorities have no advantage

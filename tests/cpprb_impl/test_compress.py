@@ -21,7 +21,7 @@ CAPACITY, STACK = 200, 4
 
 
 def frames(count: int, dtype: str, content: str) -> np.ndarray:
-    """Frames (count, 12, 12): "smooth" ones compress well, "noise" not at all, "both" come in turn."""
+    """Return frames (count, 12, 12): "smooth" ones compress well, "noise" does not, "both" alternates."""
     random = np.random.default_rng(0)
     smooth = np.zeros((count, 12, 12), dtype)
     smooth[np.arange(count), random.integers(0, 12, count)] = np.arange(count)[:, None] % 251
@@ -32,7 +32,7 @@ def frames(count: int, dtype: str, content: str) -> np.ndarray:
 
 
 def steps(count: int, axis: int, dtype: str = "u1", content: str = "both") -> dict[str, np.ndarray]:
-    """Transitions of episodes of 30 steps."""
+    """Return transitions of episodes of 30 steps."""
     first = np.arange(count) + STACK * (np.arange(count) // 30)
     all_frames = frames(first[-1] + STACK + 1, dtype, content)
     stacks = [all_frames[first[:, None] + np.arange(STACK) + later] for later in (0, 1)]
@@ -77,7 +77,7 @@ def test_batches_equal_those_without_compression(kind, axis, dtype, content, opt
 
 
 @pytest.mark.parametrize("axis", [0, -1])
-def test_rows_are_right_after_clear_and_episode_ends(axis):
+def test_rows_are_correct_after_clear_and_after_episode_ends(axis):
     plain, compressed = make(ReplayBuffer, axis), make(ReplayBuffer, axis, compress="lz4")
     added = steps(300, axis)
     for buffer in (plain, compressed):
@@ -101,7 +101,7 @@ def test_memory_is_that_of_compressed_frames_after_many_laps():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_copies_and_files_hold_the_same_rows(kind):
+def test_copies_and_files_contain_the_same_rows(kind):
     buffer, added = make(kind, 0, compress="lz4"), steps(500, 0)
     fill(buffer, added)
     copy = pickle.loads(pickle.dumps(buffer))

@@ -34,7 +34,7 @@ def same(one, other):
 
 
 class Counting(PrioritizedReplayBuffer):
-    """A user's own class: other arguments, attributes of its own."""
+    """A user's own class, with other arguments and additional attributes."""
 
     made = 0
 
@@ -90,7 +90,7 @@ def test_a_subclass_keeps_its_attributes_and_is_not_initialised_again(copied):
     assert (Counting.made, other.path, type(other)) == (made, "here", Counting)
     assert other.notes["me"] is (buffer if copied is copy.copy else other)
     for each in (buffer, other):
-        each.update_priorities(range(11), [5.0] * 11)  # not of the one row that was added since the sample
+        each.update_priorities(range(11), [5.0] * 11)  # without the one row that was added since the sample
     assert np.array_equal(buffer._get_leaves(range(11)), other._get_leaves(range(11)))
     assert len(set(buffer._get_leaves(range(11)).tolist())) == 2
 

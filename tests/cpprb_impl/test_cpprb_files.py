@@ -29,7 +29,7 @@ FIELDS = {**PLAIN, "next_obs": PLAIN["obs"]}
 
 
 def step(number: int, age: int, done: bool) -> dict[str, np.ndarray]:
-    """Frames are numbered: obs holds the last three up to `number`, or copies of an episode's first."""
+    """Return a step with numbered frames: obs has the last three up to `number`, or copies of the episode's first."""
     frames = np.maximum([number - 2, number - 1, number], number - age)
     obs = np.broadcast_to(frames, (2, 3)).astype(np.float32)
     following = np.broadcast_to(np.append(frames[1:], number + 1), (2, 3)).astype(np.float32)
@@ -84,7 +84,7 @@ def test_values_that_cpprb_left_out_are_restored(size, episodes, ended, options)
     for buffer in (theirs, ours):
         play(buffer, episodes, ended)
     read, right = rows_in(their_file(theirs, safe=False)), ours.get_all_transitions()
-    if len(options) == 2:  # their cache itself may be wrong then: see the next test
+    if len(options) == 2:  # because their cache itself may then be wrong: see the next test
         their_own = theirs.get_all_transitions()
         off = (read["next_obs"] != right["next_obs"]).any(axis=(1, 2))
         assert np.array_equal(read["next_obs"][off], their_own["next_obs"][off])
@@ -94,8 +94,8 @@ def test_values_that_cpprb_left_out_are_restored(size, episodes, ended, options)
 
 
 @needs_cpprb
-def test_next_observations_that_cpprb_expands_wrongly_are_read_right():
-    """cpprb takes next_obs from the following stack, which was partly overwritten. Only its cache is right."""
+def test_next_observations_that_cpprb_expands_wrongly_are_read_correctly():
+    """cpprb takes next_obs from the following stack, which was partly overwritten. Only cpprb's cache is right."""
     theirs = cpprb.ReplayBuffer(6, PLAIN, next_of="obs", stack_compress="obs")
     ours = ReplayBuffer(6, FIELDS)
     for buffer in (theirs, ours):
@@ -202,7 +202,7 @@ def pickled(members, protocol=3) -> io.BytesIO:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, value in members.items():
             member = io.BytesIO()
-            if isinstance(value, bytes):  # a pickle as it stands
+            if isinstance(value, bytes):  # a pickle, used unchanged
                 np.lib.format.write_array_header_1_0(member, {"descr": "|O", "fortran_order": False, "shape": ()})
                 member.write(value)
             else:
@@ -258,7 +258,7 @@ def test_code_in_a_pickle_is_not_run(tmp_path):
 
 
 def of_numpy(tail: bytes) -> bytes:
-    """A pickle that begins with an array of NumPy's, `tail` in the place of its state."""
+    """Return a pickle that begins with an array of NumPy, with `tail` in place of its state."""
     return b"\x80\x03cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87R" + tail
 
 
@@ -272,8 +272,8 @@ def of_numpy(tail: bytes) -> bytes:
         (b"\x80\x03cnumpy\nload\nX\x01\x00\x00\x001\x85R.", "refers to numpy.load"),
         (b"\x80\x03cnumpy.core.multiarray\n_reconstruct\n}X\x01\x00\x00\x00aK\x01sb.", "sets attributes"),
         (b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f.", "data"),
-        (b"\x80\x04\x8e\x00\x00\x00\x00\x00\x10\x00\x00ab.", "data"),  # 2^44 bytes are to follow
-        (b"\x80\x03Nr\xff\xff\xff\x7f.", "must contain an array"),  # the memo's place 2^31
+        (b"\x80\x04\x8e\x00\x00\x00\x00\x00\x10\x00\x00ab.", "data"),  # announces 2^44 bytes
+        (b"\x80\x03Nr\xff\xff\xff\x7f.", "must contain an array"),  # slot 2^31 of the memo
         (b"\x80\x03I1\n.", "opcode INT"),
         (b"\x80\x05\x97.", "opcode NEXT_BUFFER"),
         (b"\x80\x02\x82\x01.", "opcode EXT1"),
@@ -335,7 +335,7 @@ def test_members_that_cpprb_never_writes_are_refused(members, says):
 
 
 def dict_with_key(key: bytes) -> bytes:
-    """A pickle of an array with the dict {key: None} in it; `key` are the opcodes that make the key."""
+    """Return a pickle of an array that contains the dict {key: None}. `key` is the opcodes of the key."""
     dtype = b"cnumpy\ndtype\nX\x02\x00\x00\x00O8\x85R(K\x03X\x01\x00\x00\x00|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb"
     return of_numpy(b"(K\x01)" + dtype + b"\x89]}" + key + b"Nsatb.")
 
@@ -351,7 +351,7 @@ def dict_with_key(key: bytes) -> bytes:
         (dict_with_key(b"K\x00" + b"q\x05h\x05\x86" * 3), "keys"),
         (dict_with_key(b"K\x00\x85"), "keys"),
         (dict_with_key(b"N"), "keys"),
-        (dict_with_key(b"\x8a\x08" + (2**61 - 1).to_bytes(8, "little")), "keys"),  # whose multiples have one hash
+        (dict_with_key(b"\x8a\x08" + (2**61 - 1).to_bytes(8, "little")), "keys"),  # multiples of it have the same hash
         (dict_with_key(b"K\x01" + b"}K\x01" * 1000 + b"N" + b"s" * 1000), "nests"),
         (dict_with_key(b"}q\x05h\x05"), "twice"),
         (b"\x80\x03" + b"}" * 200_000 + b".", "opcodes"),
@@ -453,11 +453,11 @@ def test_truncated_and_changed_files_are_refused():
     assert taken < len(whole) / 6
 
 
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # in a changed header, which Python parses
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # from a changed header that Python parses
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_changed_pickle_is_refused_or_harmless(data):
-    """Bypasses zip's checksums: any file that is read has the fields and types of the buffer."""
+    """Bypasses zip's checksums: any file that is accepted has the fields and types of the buffer."""
     pattern = data.draw(st.sampled_from(["data", "cache", "next_of", "safe", "version"])) + ".npy"
     place, value = data.draw(st.integers(0, 5000)), data.draw(st.binary(min_size=1, max_size=4))
 

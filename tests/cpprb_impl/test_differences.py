@@ -11,7 +11,7 @@ cpprb = pytest.importorskip("cpprb")
 
 
 def column(module, field, *values):
-    """dtype and values of a field after adding some."""
+    """Return the dtype and values of a field after adding some."""
     buffer = module.ReplayBuffer(4, {"x": field}, default_dtype=np.int16)
     for value in values:
         buffer.add(x=value)
@@ -41,7 +41,7 @@ def nan_weights(module):
 
 NUMBERS = [1, 2.5, True]
 
-# A call of either module, what cpprb gives or raises, and what ours does.
+# A call of either module, what cpprb returns or raises, and what our module does.
 DIFFERENCES = {
     "dtype of None": (lambda m: column(m, {"dtype": None})[0], "<f8", "<i2"),
     "shape of ()": (lambda m: column(m, {"shape": ()}, 3)[1:], TypeError, ((1,), [3])),

@@ -11,7 +11,7 @@ import cpprb_impl
 
 PUBLIC = [(name, getattr(cpprb_impl, name)) for name in cpprb_impl.__all__]
 CLASSES = [each for each in PUBLIC if inspect.isclass(each[1])]
-# Taken for cpprb's sake or handed on: said in the text that the docstring refers to.
+# Accepted for compatibility with cpprb, or passed on; explained in the text that the docstring refers to.
 TAKEN_OVER = {"self", "options", "kwargs", "args", "arrays"}
 
 
@@ -20,7 +20,7 @@ def members(kind: type) -> list[tuple[str, object]]:
 
 
 def undocumented(kind: type) -> list[str]:
-    """Public methods and properties without a docstring, or without a signature."""
+    """Return public methods and properties without a docstring, or without a signature."""
     missing = []
     for name, member in members(kind):
         if not (inspect.getdoc(getattr(kind, name)) or "").strip():
@@ -31,7 +31,7 @@ def undocumented(kind: type) -> list[str]:
 
 
 def unexplained(what, text: str) -> list[str]:
-    """Parameters of `what` that the text doesn't name."""
+    """Return the parameters of `what` that the text does not name."""
     return [name for name in inspect.signature(what).parameters if name not in TAKEN_OVER and not named(name, text)]
 
 
@@ -62,7 +62,7 @@ def test_a_missing_docstring_is_detected():
     assert unexplained(lambda size, seed: None, "size: of what") == ["seed"]
 
 
-def test_docstrings_name_shapes_errors_and_sources():
+def test_docstrings_state_shapes_errors_and_sources():
     """Applies to calls that take arrays."""
     for kind in (cpprb_impl.ReplayBuffer, cpprb_impl.PrioritizedReplayBuffer):
         assert "(batch_size, *shape)" in kind.sample.__doc__ and "Raises" in kind.sample.__doc__

@@ -1,6 +1,6 @@
-"""What is drawn is as random as it should be, beyond each row's own chance; and these checks can fail.
+"""Draws are random in order and independent of each other, and these checks can fail.
 
-How often each row is drawn is tested beside each sampler: test_ring, test_prioritized, test_laber, test_selective.
+How often each row is drawn is tested with each sampler: test_ring, test_prioritized, test_laber, test_selective.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ X = {"x": {"dtype": np.int64}}
 
 
 def p_of_orders(shuffles: np.ndarray) -> float:
-    """That rows (shuffles, n), each an order of n things, come out of a fair shuffle."""
+    """Return the p-value that rows (shuffles, n), each an order of n things, come from a fair shuffle."""
     n = shuffles.shape[1]
     number_of = {order: i for i, order in enumerate(itertools.permutations(sorted(shuffles[0])))}
     counts = np.bincount([number_of[tuple(order)] for order in shuffles.tolist()], minlength=math.factorial(n))
@@ -25,15 +25,15 @@ def p_of_orders(shuffles: np.ndarray) -> float:
 
 
 def p_of_neighbours(draws: np.ndarray, size: int) -> float:
-    """That each draw of 0 to size - 1 says nothing about the one after it."""
+    """Return the p-value that each draw of 0 to size - 1 is independent of the draw after it."""
     pairs = draws[:-1:2] * size + draws[1::2]
     return stats.chisquare(np.bincount(pairs, minlength=size * size)).pvalue
 
 
-def test_shuffled_transitions_come_in_every_order_equally_often(make):
+def test_shuffled_transitions_are_in_every_order_equally_often(make):
     buffer = make(5, X, seed=11)
     buffer.add(x=np.arange(4))
-    buffer.add(x=np.arange(4, 7))  # over the wrap
+    buffer.add(x=np.arange(4, 7))  # wraps around
     orders = np.array([buffer.get_all_transitions(shuffle=True)["x"].ravel() for _ in range(40_000)])
     assert p_of_orders(orders) > 1e-6
 
@@ -42,7 +42,7 @@ def test_uniform_draws_are_independent_of_each_other(make):
     buffer = make(20, X, seed=12)
     buffer.add(x=np.arange(20))
     if isinstance(buffer, PrioritizedReplayBuffer):
-        return  # stratified: see the next test
+        return  # those are stratified: see the next test
     assert p_of_neighbours(buffer.sample(400_000)["x"].ravel(), 20) > 1e-6
     single = np.concatenate([buffer.sample(1)["x"].ravel() for _ in range(100_000)])
     assert p_of_neighbours(single, 20) > 1e-6
@@ -71,7 +71,7 @@ def test_the_rows_of_laber_are_drawn_independently():
 
 
 def unfair_orders(rng):
-    """Each place swapped with any other one: n^n equally likely ways for n! orders."""
+    """Return orders in which each place was swapped with any other: n^n equally likely ways lead to n! orders."""
     orders = np.tile(np.arange(5), (40_000, 1))
     rows = np.arange(len(orders))
     for i in range(5):
@@ -86,6 +86,6 @@ def test_unfair_draws_are_detected():
     assert p_of_orders(unfair_orders(rng)) < 1e-6
     bits = rng.integers(0, 256, 400_000)
     assert p_of_neighbours(bits % 16, 16) > 1e-6
-    assert p_of_neighbours(bits % 20, 20) < 1e-6  # 256 is no multiple of 20
-    follows = np.where(rng.random(400_000) < 0.02, np.roll(bits, 1), bits)  # 2% repeat the one before
+    assert p_of_neighbours(bits % 20, 20) < 1e-6  # unfair, since 256 is not a multiple of 20
+    follows = np.where(rng.random(400_000) < 0.02, np.roll(bits, 1), bits)  # 2% repeat the previous draw
     assert p_of_neighbours(follows % 16, 16) < 1e-6

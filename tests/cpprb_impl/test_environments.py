@@ -22,7 +22,7 @@ DEEP = spaces.Tuple([spaces.Dict({"a": spaces.Tuple([VECTOR, NUMBER]), "b": FRAM
 
 
 class Spaces:
-    """What the two functions look at in an environment."""
+    """The part of an environment that the two functions read."""
 
     def __init__(self, observation_space, action_space=NUMBER):
         self.observation_space = observation_space
@@ -49,7 +49,7 @@ def all_equal(stored, part, dtype):
 
 
 def walk(name, space, value):
-    """Every part of `value`, as the documentation names it: written apart from the code under test."""
+    """Yield every part of `value` with its documented name; written independently of the code under test."""
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
             yield from walk(f"{name}_{key}", part, value[key])
@@ -98,7 +98,7 @@ def test_fields_are_created_for_cartpole_and_blackjack():
         "act": {"shape": 1, "dtype": np.int32},
     }
     fields = create_env_dict(env)
-    assert fields["obs"] is not fields["next_obs"]  # who changes one must not change both
+    assert fields["obs"] is not fields["next_obs"]  # so that changing one does not change the other
     wide = create_env_dict(env, int_type=np.int64, float_type=np.float64)
     assert {name: field["dtype"] for name, field in wide.items()} == {
         "rew": np.float64,
@@ -175,7 +175,7 @@ def test_a_missing_part_is_named():
         Spaces(spaces.Tuple([NUMBER, VECTOR]), spaces.Tuple([VECTOR, NUMBER])),
     ],
 )
-def test_spaces_are_described_as_by_cpprb(env):
+def test_spaces_are_described_as_in_cpprb(env):
     cpprb = pytest.importorskip("cpprb")
     theirs, ours = cpprb.create_env_dict(env), create_env_dict(env)
     assert list(ours) == list(theirs)

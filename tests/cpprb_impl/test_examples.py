@@ -1,4 +1,4 @@
-"""Complete programs as written by users of cpprb, after its documentation: only the import differs."""
+"""Complete programs such as users of cpprb write, based on its documentation: only the import differs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rb_module(request):
 
 
 def cart_pole(rb, get_action, steps, seed=0):
-    """Plays, stores, and yields after each step, before the episode's end is reported."""
+    """Play and store steps; yield after each step, before the end of an episode is reported."""
     env = gymnasium.make("CartPole-v1")
     obs, _ = env.reset(seed=seed)
     for _ in range(steps):
@@ -92,7 +92,7 @@ def test_dqn_trains_with_both_libraries(rb_module, prioritized, nstep):
     rb.on_episode_end()
     assert rb.get_stored_size() == steps
     if prioritized:
-        # cpprb's is the largest ever given; ours falls with the stored ones, once they are less by more than rounding.
+        # cpprb returns the largest priority ever set; ours the largest of stored rows, if lower by more than rounding.
         expected = largest if rb_module.__name__ == "cpprb" else max(1.0, *given)
         assert rb.get_max_priority() == pytest.approx(expected, rel=2e-4)
         assert len(np.unique(rb.sample(batch_size, 1.0)["weights"])) > 1
@@ -169,7 +169,7 @@ def test_hindsight_trains_with_both_libraries(rb_module, strategy, prioritized):
     assert np.isfinite(losses).all()
     copies = 2 if strategy == "final" else 4
     assert hrb.get_stored_size() == copies * played
-    if strategy in ("future", "final"):  # each episode's last step reaches its own goal
+    if strategy in ("future", "final"):  # the last step of each episode reaches its own goal
         assert (hrb.get_all_transitions()["rew"] == 0).sum() >= episodes
 
 

@@ -1,4 +1,4 @@
-"""Calls that run out of memory: a long copy, during which other Python threads run, and an add of compressed frames."""
+"""Calls that run out of memory: a long copy during which other Python threads run, and an add of compressed frames."""
 
 from __future__ import annotations
 

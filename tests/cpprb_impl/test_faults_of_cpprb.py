@@ -1,6 +1,6 @@
 """Faults of cpprb 11 that no other test covers, shown beside ours where cpprb can be run safely.
 
-The docstrings of other tests name the faults that they would find: search for "cpprb".
+The docstrings of other tests name the faults that they would detect: search for "cpprb".
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ def test_cpprb_modifies_the_env_dict():
 
 @pytest.mark.slow
 def test_small_priorities_after_a_huge_one_are_all_drawn():
-    """In cpprb's float sums, half of them vanish beside it: 2,128 of 4,095 rows are never drawn."""
+    """In cpprb's float sums, half of the small priorities are lost to rounding: 2,128 of 4,095 rows are never drawn."""
     buffer = PrioritizedReplayBuffer(4096, {"x": {}}, alpha=1.0, eps=0.0, seed=1)
     priorities = np.r_[1e6, np.full(4095, 0.03)]
     buffer.add(x=np.zeros(4096), priorities=priorities)
     counts = sum(np.bincount(buffer.sample(100_000)["indexes"], minlength=4096) for _ in range(1000))
-    each = counts.sum() * 0.03 / priorities.sum()  # 3 times
+    each = counts.sum() * 0.03 / priorities.sum()  # expected 3 times
     wanted = 4095 * stats.poisson.pmf(np.arange(6), each)
     assert stats.chisquare(np.bincount(counts[1:])[:6], wanted, sum_check=False).pvalue > 1e-6

@@ -1,4 +1,4 @@
-"""A misspelt key of env_dict or a missing field raises an error that names what was given and what is required."""
+"""A misspelt key of env_dict or a missing field raises an error that names what was passed and what is required."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_dict_that_cpprb_has_used_is_accepted(maker):
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_a_missing_field_is_named_with_those_that_were_given(maker):
+def test_a_missing_field_is_named_with_those_that_were_passed(maker):
     buffer = MAKERS[maker](FIELDS)
     more = {"word": "a"} if "objects" in maker else {}
     with pytest.raises(KeyError) as error:

@@ -37,7 +37,7 @@ def same(one, other):
 
 
 def train(buffer, first, steps):
-    """Add, sample and update, as a learner does; returns all that was sampled."""
+    """Add, sample and update, as a learner does; return all samples."""
     batches = []
     for step in range(first, first + steps):
         buffer.add(**make_rows(step, 1))
@@ -74,7 +74,7 @@ def test_resuming_without_the_random_state_is_detected():
     assert not np.array_equal(resumed.sample(50)["act"], buffer.sample(50)["act"])
 
 
-def test_rows_not_yet_seen_remain_unseen():
+def test_rows_added_after_the_last_sample_remain_protected():
     buffer = PrioritizedReplayBuffer(8, ENV_DICT, check_for_update=True)
     buffer.add(**make_rows(0, 5))
     buffer.sample(1)
@@ -132,7 +132,7 @@ def test_an_alpha_of_0_loses_all_priorities_but_the_largest():
     assert other._get_leaves(range(3)).tolist() == [1, 1, 1] and other.get_max_priority() == 5
 
 
-def test_priorities_beyond_the_buffers_exponents_are_refused():
+def test_priorities_too_large_for_the_exponents_of_the_buffer_are_refused():
     buffer = PrioritizedReplayBuffer(8, ENV_DICT, alpha=0.1)
     buffer.add(**make_rows(0, 1), priorities=[1e30])
     other = PrioritizedReplayBuffer(8, ENV_DICT, alpha=2.0)
@@ -148,7 +148,7 @@ def test_files_are_exchanged_between_uniform_and_prioritized_buffers():
     prioritized.load_transitions(saved(plain))
     assert prioritized._get_leaves(range(5)).tolist() == [7.0] * 5
     plain.load_transitions(saved(prioritized))
-    assert plain.get_all_transitions()["act"].ravel().tolist() == [3, 1, 2, 3, 4, 0, 1, 2]  # the ninth row wraps
+    assert plain.get_all_transitions()["act"].ravel().tolist() == [3, 1, 2, 3, 4, 0, 1, 2]  # the ninth row wraps around
 
 
 @pytest.mark.parametrize(("given", "written"), [("run", "run.npz"), ("run.npz", "run.npz"), ("run.np", "run.np.npz")])
@@ -177,7 +177,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
     class Broken(ReplayBuffer):
         def _own_state(self):
-            return {"late": np.array([object()])}  # NumPy can't give its bytes
+            return {"late": np.array([object()])}  # NumPy cannot write it without pickle
 
     broken = Broken(4, ENV_DICT)
     broken.add(**make_rows(5, 3))
@@ -222,7 +222,7 @@ def test_a_change_during_a_save_is_an_error(tmp_path):
 
 
 def test_fields_of_objects_are_refused():
-    """`get` would return objects for such a field."""
+    """Otherwise, `get` would return objects for such a field."""
 
     class WithObjects(ReplayBuffer):
         def get(self, slots):
@@ -273,7 +273,7 @@ def test_any_saved_buffer_is_loaded_unchanged(data):
     kind = PrioritizedReplayBuffer if prioritized else ReplayBuffer
     try:
         buffer = kind(size, fields, **options)
-    except ValueError:  # such as a field named "weights"
+    except ValueError:  # the field has such a name as "weights"
         return
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     for count in data.draw(st.lists(st.integers(1, 25), max_size=4)):

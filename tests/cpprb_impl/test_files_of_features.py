@@ -37,7 +37,7 @@ def step(number: int) -> dict[str, np.ndarray]:
 
 
 def play(buffer, first: int, steps: int) -> list[dict[str, np.ndarray]]:
-    """As a learner does; returns all that was sampled."""
+    """Add and sample as a learner does; return all samples."""
     batches = []
     for number in range(first, first + steps):
         priority = {"priorities": number % 5 + 0.5} if isinstance(buffer, PrioritizedReplayBuffer) else {}
@@ -118,7 +118,7 @@ def test_a_file_can_be_loaded_with_any_way_of_storing_frames(monkeypatch, writte
     expected.add(**buffer._encode_sample(state.held_slots(buffer)[-size:]))
     other.load_transitions(saved(buffer))
     ours, theirs = other.get_all_transitions(), expected.get_all_transitions()
-    if size < 8:  # of more rows than there is room for, the older ones are not added: other slots
+    if size < 8:  # of more rows than fit, the older ones are not added, so the slots differ
         ours, theirs = ({n: c[each["act"].ravel().argsort()] for n, c in each.items()} for each in (ours, theirs))
     same(ours, {name: theirs[name] for name in ours})
 
@@ -193,7 +193,7 @@ def test_other_n_step_options_are_refused():
 def test_pending_steps_are_not_lost_when_rows_are_appended():
     buffer, other = made(ReplayBuffer, "Nstep"), made(ReplayBuffer, "Nstep")
     play(buffer, 0, 5)
-    play(other, 30, 2)  # they wait
+    play(other, 30, 2)  # these steps are pending
     other.load_transitions(saved(buffer))
     assert other.get_all_transitions()["act"].ravel().tolist() == [0, 1, 2]
     other.add(**step(32))
@@ -235,7 +235,7 @@ def test_impossible_pending_steps_are_refused():
     play(buffer, 0, 9)
     file = saved(buffer)
     names = [name for name in zipfile.ZipFile(file).namelist() if name.startswith("own_")]
-    assert len(names) == 6  # the fields and the priorities
+    assert len(names) == 6  # fields and priorities
     for array in (np.zeros((5, 1)), np.zeros(3), np.full(2, -1.0), np.full(2, np.inf), np.array(["a", "b"])):
         other = made(PrioritizedReplayBuffer, "Nstep")
         with pytest.raises(ValueError, match=r"^the file: "):
@@ -248,7 +248,7 @@ def reward(states, _, goals):
 
 
 @pytest.mark.parametrize("way", ["pickle", "deepcopy"])
-def test_hindsight_buffers_are_saved_with_their_episode(way):
+def test_hindsight_buffers_are_saved_with_their_pending_episode(way):
     fields = {"obs": {"shape": 2}, "act": {}, "next_obs": {"shape": 2}}
     buffer = HindsightReplayBuffer(30, fields, 5, reward, additional_goals=2, seed=3)
     for number in range(13):

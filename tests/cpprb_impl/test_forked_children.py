@@ -1,4 +1,4 @@
-"""A child forked while another thread of its parent is inside a buffer, in a call that never returns in the child."""
+"""A child is forked while another thread of its parent is inside a call, which never returns in the child."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def row(number: int) -> dict:
 
 
 def numbers_of(buffer: ReplayBuffer) -> list[int]:
-    """AssertionError when an object is not its row's."""
+    """Return the numbers of the rows. Raises AssertionError if an object belongs to a different row."""
     batch = buffer.get_all_transitions()
     numbers = batch["number"].ravel().tolist()
     assert [thing.number for thing in batch["x"].ravel()] == numbers
@@ -51,7 +51,7 @@ def numbers_of(buffer: ReplayBuffer) -> list[int]:
 
 
 def in_child(work: Callable[[], None]) -> None:
-    """Run `work` in a forked child; AssertionError when it fails or hangs."""
+    """Run `work` in a forked child; raise AssertionError if it fails or hangs."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -73,7 +73,7 @@ def in_child(work: Callable[[], None]) -> None:
 
 
 class Interrupted:
-    """A thread that does `work` until it comes to `pause`, and goes on once the `with` is left."""
+    """A thread that runs `work` until it reaches `pause`, and continues after the `with` block."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._reached, self._go_on = threading.Event(), threading.Event()
@@ -203,7 +203,7 @@ LARGE = 1 << 32
 
 
 def large(between: Callable[[ReplayBuffer], None]) -> ReplayBuffer:
-    """A buffer with LARGE bytes of address space, which calls `between` in the midst of `sample`."""
+    """Return a buffer with LARGE bytes of address space, which calls `between` in the middle of `sample`."""
 
     class Stopping(ReplayBuffer):
         def _batch_through(self, batch, indexes=None):
@@ -261,7 +261,7 @@ def test_a_child_does_not_close_a_buffer_that_its_own_thread_is_using() -> None:
 
 def test_a_child_without_memory_does_not_draw_the_numbers_of_its_parent() -> None:
     """If the first call fails, here because it cannot map the segment's pages, the next call does all of its work."""
-    rows = 20 * mmap.PAGESIZE // 8  # of 24 bytes, so that they end with a page
+    rows = 20 * mmap.PAGESIZE // 8  # of 24 bytes each, so that they end at the end of a page
     buffer = MPPrioritizedReplayBuffer(rows, {"x": {}}, prefault=True, seed=3)
     buffer.add(x=np.arange(rows))
     buffer.sample(8)
@@ -274,7 +274,7 @@ def test_a_child_without_memory_does_not_draw_the_numbers_of_its_parent() -> Non
         libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         (line,) = (line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(path))
         begin, end = (int(word, 16) for word in line.split()[0].split("-"))
-        last = end - mmap.PAGESIZE  # where its description is
+        last = end - mmap.PAGESIZE  # which contains its description
         assert libc.munmap(ctypes.c_void_p(last), mmap.PAGESIZE) == 0
         for _ in range(2):
             with pytest.raises(MemoryError):

@@ -20,7 +20,7 @@ def fields(dtype: type) -> dict[str, dict[str, object]]:
 
 
 def steps(count: int, dtype: type) -> dict[str, np.ndarray]:
-    """Transitions of episodes of 30 steps."""
+    """Return transitions of episodes of 30 steps."""
     random = np.random.default_rng(0)
     frames = random.integers(0, 255, (count + 4 * (count // 30 + 1), 6, 6)).astype(dtype)
     first = np.arange(count) + 4 * (np.arange(count) // 30)
@@ -68,7 +68,7 @@ def test_frames_are_stored_once():
 
 @pytest.mark.parametrize("to", [0, 1, -1, None], ids=["frames first", "in the middle", "frames last", "whole"])
 @pytest.mark.parametrize("kind", PRIVATE)
-def test_a_file_can_be_loaded_with_any_way_of_storing(kind, to):
+def test_a_file_can_be_loaded_with_any_way_of_storing_frames(kind, to):
     buffer, added = filled(kind, np.uint8)
     file = io.BytesIO()
     buffer.save_transitions(file)

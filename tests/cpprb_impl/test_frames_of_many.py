@@ -79,7 +79,7 @@ def test_every_element_size_and_stack_is_stored(make, dtype, stack, frame):
 HISTORIES = st.lists(
     st.tuples(
         st.sampled_from(["episode", "on", "clear", "same again", "noise", "together", "fork"]),
-        st.integers(0, 2),  # who
+        st.integers(0, 2),  # the explorer
         st.integers(1, 12),
     ),
     max_size=25,
@@ -87,14 +87,14 @@ HISTORIES = st.lists(
 
 
 def part_of(what: str, first: int, last: int, steps: int, rng: np.random.Generator) -> dict:
-    """`last` is the number after which the one who adds had come."""
+    """Return the rows of one call. `last` is the frame number that the explorer had reached."""
     part = episode(last if what == "on" else first, steps)
     if what == "same again":
         part = {key: np.repeat(column[:1], steps, axis=0) for key, column in part.items()}
     if what == "noise":
         for name in ("obs", "next_obs"):
             part[name] = rng.integers(0, 3, part[name].shape, dtype=np.uint8)
-    if what == "together":  # two environments in turn
+    if what == "together":  # two environments alternate
         both = [part, episode(first + 1000, steps)]
         part = {key: np.stack([each[key] for each in both], 1).reshape(-1, *part[key].shape[1:]) for key in part}
     return part
@@ -102,7 +102,7 @@ def part_of(what: str, first: int, last: int, steps: int, rng: np.random.Generat
 
 @settings(max_examples=100, deadline=None)
 @given(HISTORIES, st.integers(1, 40), st.sampled_from(OPTIONS[:3]), st.sampled_from(KINDS), st.sampled_from(LOCKS))
-def test_any_history_of_several_explorers_equals_whole_storage(history, capacity, options, kind, lock):
+def test_any_history_of_several_explorers_yields_the_rows_of_whole_storage(history, capacity, options, kind, lock):
     """Compares each byte with a buffer that stores every value whole, after the same calls."""
     rng = np.random.default_rng(1)
     fields = env_dict() if "next_of" not in options else {**env_dict(), "next_obs": env_dict()["obs"]}
@@ -139,13 +139,13 @@ def test_any_history_of_several_explorers_equals_whole_storage(history, capacity
 
 
 def look_while(buffer, children: list[int], kills: random.Random | None, seconds: float) -> None:
-    """Samples while children add, some of whom are killed and others forked, until some rows were read."""
+    """Sample while children add. Some children are killed and replaced. Ends after some rows were read."""
     read, deadline, number = 0, time.monotonic() + seconds, 100
     while time.monotonic() < deadline or read == 0:
         for _ in range(20):
             try:
                 batch = buffer.sample(16)
-            except ValueError:  # no explorer has started yet, or it has died
+            except ValueError:  # no explorer has added rows yet, or it was killed
                 time.sleep(0.001)
                 continue
             assert framed.torn(batch) == 0
@@ -171,7 +171,7 @@ def test_many_processes_store_whole_frames(make, lock, kind, capacity, kills):
         for child in children:
             framed.kill(child)
     used = memory(buffer)
-    # Whatever the dead have left: what is added now is all there, and the ring fills again.
+    # Whatever the dead processes have left behind, rows added now are all stored, and the ring fills again.
     for lap in range(3):
         framed.explore(buffer, 1000 + lap, 2 * capacity + 2, lap)
     everything = buffer.get_all_transitions()
@@ -212,7 +212,7 @@ def test_large_calls_of_concurrent_threads_store_whole_frames(make):
 
 
 ATARI = (84, 84)
-ROW = 8 + 2 * 8 + 8 + 8  # its word, two references, act, and done with what it is rounded up to
+ROW = 8 + 2 * 8 + 8 + 8  # its word, two references, act, and done with padding
 
 
 def play(buffer, episodes: int, calls: list[dict]) -> None:
@@ -222,7 +222,7 @@ def play(buffer, episodes: int, calls: list[dict]) -> None:
 
 
 @pytest.mark.slow
-def test_each_frame_takes_little_more_memory_than_once(make):
+def test_frames_take_little_more_memory_than_if_each_were_stored_once(make):
     """Measures several laps of episodes of 500 steps."""
     capacity = 4000
     buffer = make(MPReplayBuffer, capacity, env_dict(frame=ATARI), **framed.OPTIONS)
@@ -230,7 +230,7 @@ def test_each_frame_takes_little_more_memory_than_once(make):
     calls = [
         {key: column[at : at + 20] for key, column in episode(0, 500, frame=ATARI).items()} for at in range(0, 500, 20)
     ]
-    # Each frame once is the least: with chunks that begin with a stack, and are not full, a little more.
+    # The minimum is each frame once. Since chunks begin with a whole stack and some are not full, it is a little more.
     most = capacity * (1.15 * 84 * 84 + ROW)
     play(buffer, 2 * capacity // 500, calls)
     after = memory(buffer)
@@ -243,7 +243,7 @@ def test_each_frame_takes_little_more_memory_than_once(make):
 
 
 @EACH_KIND
-def test_clearing_again_and_again_takes_no_more_memory(make, kind):
+def test_clearing_repeatedly_takes_no_more_memory(make, kind):
     buffer = make(kind, 1000, framed.ENV_DICT, **framed.OPTIONS)
     used = []
     for lap in range(60):
@@ -267,7 +267,7 @@ def test_many_short_lived_processes_take_no_more_memory(make):
     everything = buffer.get_all_transitions()
     assert (everything["obs"] == obs + everything["id"].astype(np.uint8)[:, :, None, None]).all()
     chunk = max(b - a for a, b in itertools.pairwise(used))
-    # 400 rows of four frames, and at most a chunk for each place: not one for each life.
+    # 400 rows of four frames, and at most one chunk per registration, not one per process.
     assert used[-1] - used[0] < 400 * 4 * 64 * 64 + 256 * chunk
 
 
@@ -282,7 +282,7 @@ def added_where_there_is_no_room(buffer):
     with pytest.raises(OSError, match="No space"):
         buffer.add(**large)
     after = buffer.get_all_transitions()
-    assert len(after["id"]) == len(before["id"]) + 3 * added  # what failed has changed nothing
+    assert len(after["id"]) == len(before["id"]) + 3 * added  # failed calls have changed nothing
     assert framed.torn(after) == 0 and framed.torn(buffer.sample(50)) == 0
     return 3 * added
 
@@ -293,14 +293,14 @@ def test_a_full_dev_shm_is_an_error_before_anything_is_changed(make, kind, lock)
     buffer = make(kind, 4000, framed.ENV_DICT, lock=lock, **framed.OPTIONS)
     buffer.add(**framed.rows(framed.numbered(0, 100)))
     added = answer_from(multiprocessing.get_context("fork"), added_where_there_is_no_room, buffer)
-    # There is room again, and nothing was lost meanwhile.
+    # There is room again, and no row was lost meanwhile.
     buffer.add(**framed.rows(framed.numbered(90_000, 1000)))
     everything = buffer.get_all_transitions()
     assert len(everything["id"]) == 1100 + added and framed.torn(everything) == 0
 
 
 def move_head(buffer, known: int, by: int) -> None:
-    """As explorers do that have claimed rows, and were stopped before they marked one."""
+    """Advance the head, as if explorers had claimed rows and were stopped before marking any."""
     with open(f"/dev/shm{buffer.segment}", "r+b") as file, mmap.mmap(file.fileno(), 4096) as header:
         at = [i for i in range(64, 4096, 64) if struct.unpack_from("Q", header, i)[0] == known]
         assert len(at) == 1
@@ -308,8 +308,8 @@ def move_head(buffer, known: int, by: int) -> None:
 
 
 @EACH_KIND
-def test_a_row_whose_frames_may_be_used_again_is_not_read(make, kind):
-    """The slot still holds the row, but its number has expired. Buffers that store values whole still return it."""
+def test_a_row_whose_frames_may_be_reused_is_not_read(make, kind):
+    """The row is still in its slot, but its number has expired. Buffers that store values whole still return it."""
     capacity, count = 40, 130
     once = make(kind, capacity, framed.ENV_DICT, **framed.OPTIONS)
     plain = make(kind, capacity, {**framed.ENV_DICT, "next_obs": framed.ENV_DICT["obs"]})
@@ -327,7 +327,7 @@ def test_a_row_whose_frames_may_be_used_again_is_not_read(make, kind):
     move_head(once, count + 15, capacity)
     with pytest.raises(RuntimeError, match="overwritten"):
         once.sample(1)
-    # The frames of all those are used again now, under rows of other numbers.
+    # Rows with other numbers now reuse all those frames.
     once.add(**framed.rows(framed.numbered(5000, 20)))
     kept = once.get_all_transitions()
     assert len(kept["id"]) == 20 and framed.torn(kept) == 0

@@ -1,4 +1,4 @@
-"""A buffer that will not fit is made, as by cpprb, but a warning says so before its rows exhaust the machine."""
+"""A buffer that will not fit is made, as in cpprb, but a warning says so before its rows exhaust the machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedRep
 from cpprb_impl.layout import free_memory
 
 KIB = 1 << 10
-ROW = {"x": {"shape": KIB, "dtype": np.uint8}}  # a KiB
-STACK = {"obs": {"shape": (4, 2, KIB // 8), "dtype": np.uint8}}  # a KiB of four frames
+ROW = {"x": {"shape": KIB, "dtype": np.uint8}}  # one KiB
+STACK = {"obs": {"shape": (4, 2, KIB // 8), "dtype": np.uint8}}  # one KiB in four frames
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """Let each place hold so many bytes, and look at buffers of any size."""
+    """Set the free bytes of each place, and check buffers of any size."""
     rooms = {"memory": 1 << 40, "group": 1 << 40, "/dev/shm": 1 << 40, "disk": 1 << 40}
 
     def statvfs(path):
@@ -72,7 +72,7 @@ def test_a_buffer_larger_than_the_disk_causes_a_warning(kind, small, tmp_path):
     small["disk"], small["memory"] = 100 * KIB, KIB
     prefix = str(tmp_path / "run")
     assert warnings_of(kind, 100, ROW, mmap_prefix=prefix) == []
-    (text,) = warnings_of(kind, 300, ROW, mmap_prefix=prefix)  # 100 KiB are free again once the old file is gone
+    (text,) = warnings_of(kind, 300, ROW, mmap_prefix=prefix)  # replacing the old file frees 100 KiB
     assert f"needs 300.0 KiB of disk space when it is full, but the disk of {tmp_path} has 200.0 KiB" in text
     assert "mmap_prefix" not in text
 
@@ -89,7 +89,7 @@ def test_a_buffer_larger_than_the_disk_causes_a_warning(kind, small, tmp_path):
     ],
 )
 def test_frames_that_are_stored_once_count_once(small, options, bytes_per_row):
-    needed = 1000 * (bytes_per_row + 4)  # and done
+    needed = 1000 * (bytes_per_row + 4)  # the field done adds 4 bytes
     small["memory"] = needed
     fields = STACK | {"done": {}}
     assert warnings_of(ReplayBuffer, 1000, fields, **options) == []
@@ -101,7 +101,7 @@ def test_shared_files_store_whole_stacks(small, tmp_path):
     small["disk"] = 100 * KIB
     options = {"next_of": "obs", "stack_compress": "obs", "mmap_prefix": str(tmp_path / "run")}
     assert warnings_of(MPReplayBuffer, 50, STACK, **options) == []
-    assert len(warnings_of(MPReplayBuffer, 200, STACK, **options)) == 1  # 100 KiB of old files are free again
+    assert len(warnings_of(MPReplayBuffer, 200, STACK, **options)) == 1  # replacing the old files frees 100 KiB
 
 
 def test_an_unknown_limit_causes_no_warning(small, monkeypatch, tmp_path):
@@ -113,7 +113,7 @@ def test_an_unknown_limit_causes_no_warning(small, monkeypatch, tmp_path):
     assert warnings_of(MPReplayBuffer, 100, ROW, mmap_prefix=str(tmp_path / "run")) == []
 
 
-def test_a_buffer_larger_than_this_machines_memory_causes_a_warning():
+def test_a_buffer_larger_than_the_memory_of_this_machine_causes_a_warning():
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with pytest.warns(UserWarning, match=r"needs [\d,.]+ GiB of memory when it is full, but this \S+ has [\d,.]+ GiB"):
         ReplayBuffer(memory // KIB + 1, ROW)
@@ -132,12 +132,12 @@ VERSION_2 = "0::/a/b\n"
         ("0::/\n", {"memory.max": "400\n"}, [400]),
         ("0::/\n", {}, []),
         (VERSION_1, {"memory/a/b/memory.limit_in_bytes": "100\n", "memory/memory.limit_in_bytes": "500\n"}, [100, 500]),
-        (VERSION_1, {"memory/memory.limit_in_bytes": "500\n"}, [500]),  # in a container
+        (VERSION_1, {"memory/memory.limit_in_bytes": "500\n"}, [500]),  # seen from inside a container
         (VERSION_1 + "0::/\n", {"memory/a/memory.limit_in_bytes": "600\n"}, [600]),
     ],
 )
 def test_limits_of_control_groups_are_found(tmp_path, groups, files, limits):
-    (tmp_path / "memory.max").write_text("1\n")  # outside
+    (tmp_path / "memory.max").write_text("1\n")  # outside the hierarchy
     (tmp_path / "groups").write_text(groups)
     for name, text in files.items():
         path = tmp_path / "mounted" / name

@@ -51,7 +51,7 @@ print(made.name, flush=True)
 time.sleep(600)
 """
 JOBS = [("MPReplayBuffer", "fork"), *(("MPPrioritizedReplayBuffer", each) for each in ("fork", "spawn", "forkserver"))]
-ALONE = "TEST_GROUP_KILL_ALONE"  # set where no other process can remove a name
+ALONE = "TEST_GROUP_KILL_ALONE"  # set in a test that runs where no other process can remove a name
 MAKERS: dict[str, Callable[[], object]] = {
     **{
         name: lambda name=name: getattr(cpprb_impl, name)(10, FIELDS)
@@ -66,12 +66,12 @@ MAKERS: dict[str, Callable[[], object]] = {
 
 
 def buffers() -> set[str]:
-    """The names of the public classes that store transitions."""
+    """Return the names of the public classes that store transitions."""
     return {name for name in cpprb_impl.__all__ if hasattr(getattr(cpprb_impl, name), "add")}
 
 
 def is_running(process: int) -> bool:
-    """Whether any thread of the process has not ended: each keeps the memory."""
+    """Return whether any thread of the process still runs, since each keeps the memory."""
     return any(map(_is_alive, Path("/proc").glob(f"{process}/task/*/stat")))
 
 
@@ -84,7 +84,7 @@ def _is_alive(stat: Path) -> bool:
 
 @pytest.fixture
 def killed(tmp_path) -> Iterator[Callable[..., str]]:
-    """Start a job and kill it with its watchdog; the name of its segment, which remains."""
+    """Return a function that starts a job, kills it with its watchdog, and returns the name of its segment."""
     stop = tmp_path / "stop"
 
     def kill(kind: str, method: str) -> str:
@@ -102,20 +102,20 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
 
 
 def kill_group(owner: int, segment: str, members: Sequence[str | int] = ()) -> None:
-    """Kill the maker of a segment, which leads a process group, with its watchdog; the name remains."""
+    """Kill the process group that the maker of a segment leads, including its watchdog. The name remains."""
     shells = shells_of(segment)
     for shell in shells:
         os.kill(shell, signal.SIGKILL)
     os.killpg(owner, signal.SIGKILL)
     assert len(shells) == 1
     wait_until(lambda: not any(map(is_running, [owner, *map(int, members), *shells])))
-    # Tests that run beside this one may have removed it already.
+    # A test that runs at the same time may already have removed it.
     assert ALONE not in os.environ or names_of(segment)
 
 
 @pytest.fixture
 def killed_fork() -> str:
-    """Kill a maker that has imported everything, since it was forked; the name of its segment, which remains."""
+    """Kill a forked maker, which needs no imports, with its watchdog; return the name of its segment."""
     hears, says = multiprocessing.Pipe(duplex=False)
 
     def make() -> None:
@@ -157,7 +157,7 @@ def test_the_next_buffer_removes_the_name_of_a_killed_job_that_had_no_shell():
     in_use.close()
 
 
-def test_the_next_buffer_removes_the_name_of_a_killed_jobs_shard():
+def test_the_next_buffer_removes_the_name_of_the_shard_of_a_killed_job():
     with subprocess.Popen([sys.executable, "-c", SHARD], stdout=subprocess.PIPE, text=True, process_group=0) as owner:
         name = owner.stdout.readline().strip()
         (keeper,) = [
@@ -176,7 +176,7 @@ def test_the_next_buffer_removes_the_name_of_a_killed_jobs_shard():
 
 
 def test_the_next_buffer_removes_the_name_without_help_of_another_process():
-    """Runs the tests above with a /dev/shm of its own, in which no other process sees the names."""
+    """Runs the tests above with a separate /dev/shm, in which no other process sees the names."""
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"']
     if subprocess.run([*alone, "sh", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no namespace for mounts can be made here")
@@ -231,7 +231,7 @@ def test_a_live_segment_of_another_pid_namespace_remains():
         inside.stdin.write("\n")
         inside.stdin.flush()
         assert inside.stdout.readline() == "1\n"
-        inside.kill()  # --kill-child: the namespace ends with it
+        inside.kill()  # with --kill-child, the namespace ends too
     wait_until(lambda: removed_by_a_new_buffer(segment))
 
 

@@ -1,4 +1,4 @@
-"""Hindsight: episodes stored again with goals that were reached (Andrychowicz et al. 2017)."""
+"""Hindsight: episodes are stored again with goals that were reached (Andrychowicz et al. 2017)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRATEGIES = ["future", "episode", "random", "final"]
 
 
 def reward(next_states, actions, goals):
-    """Tells of all three by which rows it was called with."""
+    """Return a number that shows which row of each argument was passed."""
     return next_states[:, 0] * 1000 + actions.ravel() * 100 + goals[:, 0]
 
 
@@ -25,7 +25,7 @@ def make(size=1000, max_episode_len=50, reward_func=reward, fields=FIELDS, **opt
 
 
 def steps(first, count):
-    """Steps number `first` on; the next state of a step is one more than its number."""
+    """Return steps numbered from `first`; the next state of a step is its number plus one."""
     number = np.arange(first, first + count)
     pair = np.stack([number, -number], axis=1)
     return {"obs": pair, "act": number % 5, "next_obs": np.stack([number + 1, -number - 1], axis=1)}
@@ -106,7 +106,7 @@ def test_priorities_are_refused_by_add():
         buffer.add(**steps(0, 2), priorities=[1.0, 2.0])
     buffer.add(**steps(0, 2), priorities=None)
     plain = make(prioritized=False)
-    plain.add(**steps(0, 2), priorities=[1.0, 2.0])  # as ReplayBuffer, to which programs may pass them, too
+    plain.add(**steps(0, 2), priorities=[1.0, 2.0])  # accepted, as by ReplayBuffer
     for each in (buffer, plain):
         each.on_episode_end((-1, -1))
         assert each.get_stored_size() == 10

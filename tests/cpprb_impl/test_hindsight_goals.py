@@ -33,14 +33,14 @@ def test_goals_are_drawn_from_the_steps_that_the_strategy_allows(strategy, prior
         if length:
             run_episode(buffer, first, length)
         else:
-            buffer.on_episode_end((-1, -1))  # nothing waits: nothing is stored
+            buffer.on_episode_end((-1, -1))  # no step is pending, so nothing is stored
         added += copies * length
         assert buffer.get_stored_size() == min(size, added)
         rows = buffer.get_all_transitions()
         check_rows(rows)
         new = (rows["obs"][:, 0] >= first) & (rows["goal"][:, 0] != -1)
         number, goal = rows["obs"][new, 0], rows["goal"][new, 0]
-        assert (rows["goal"][new, 1] == -goal).all()  # a whole state
+        assert (rows["goal"][new, 1] == -goal).all()  # the goal is a whole state
         reached = {
             "future": (goal > number) & (goal <= first + length),
             "episode": (goal > first) & (goal <= first + length),
@@ -52,14 +52,14 @@ def test_goals_are_drawn_from_the_steps_that_the_strategy_allows(strategy, prior
 
 
 def drawn_goals(strategy, length=8, episodes=400, before=0, **options):
-    """How often each (step, goal's step) was drawn: (length, before + length)."""
+    """Return how often each (step, step of the goal) was drawn, as an array (length, before + length)."""
     counts = np.zeros((length, before + length))
     for seed in range(episodes):
         buffer = make(strategy=strategy, seed=seed, additional_goals=4, **options)
         if before:
             run_episode(buffer, 0, before)
-            buffer.rb.clear()  # the copies with their goals are gone,
-            buffer.rb.add(**steps(0, before), goal=np.zeros((before, 2)), rew=np.zeros(before))  # the states are back
+            buffer.rb.clear()  # removes the copies with their goals
+            buffer.rb.add(**steps(0, before), goal=np.zeros((before, 2)), rew=np.zeros(before))  # restores the states
         run_episode(buffer, before, length)
         rows = buffer.get_all_transitions()
         new = (rows["obs"][:, 0] >= before) & (rows["goal"][:, 0] > 0)
@@ -73,7 +73,7 @@ def test_future_goals_are_uniform_over_this_and_later_steps():
     for step in range(7):
         assert counts[step, :step].sum() == 0
         assert stats.chisquare(counts[step, step:]).pvalue > 1e-6
-    # The check can fail: strictly later steps only would leave the first column of each empty.
+    # The check can fail: if only later steps were drawn, the first column would be empty.
     assert stats.chisquare([0, *counts[0, 1:]], np.full(8, counts[0, 1:].sum() / 8)).pvalue < 1e-6
 
 
@@ -90,8 +90,8 @@ def test_random_goals_are_uniform_over_all_that_is_stored(size):
 
 
 @pytest.mark.parametrize(("size", "stored", "length"), [(10, 0, 4), (10, 8, 4), (10, 10, 4), (5, 3, 13), (7, 7, 7)])
-def test_random_goals_are_right_if_the_episode_overwrites_rows(size, stored, length):
-    """They are drawn before the episode is stored, as if it had been stored."""
+def test_random_goals_are_correct_if_the_episode_overwrites_rows(size, stored, length):
+    """Goals are drawn before the episode is stored, as if it had been stored."""
     buffer = make(size, 100, strategy="random", additional_goals=300, seed=1)
     plain = ReplayBuffer(size, FIELDS)
     if stored:
@@ -163,7 +163,7 @@ def test_goals_are_read_as_add_reads_a_field(value, dtype, where):
     assert outcome(lambda: goals_of(dtype, value, where)) == outcome(added)
 
 
-def test_goals_that_change_cause_one_warning():
+def test_goals_whose_values_change_cause_one_warning():
     buffer = buffer_of("u1", 2, lambda states: states / 255)
     for times in (1, 0):
         buffer.add(obs=[100, 100], act=0, next_obs=[100, 100])
@@ -174,7 +174,7 @@ def test_goals_that_change_cause_one_warning():
 
 
 @pytest.mark.parametrize("axes", [(2, 3), (6,), (3, 2), (1, 6), (6, 1)], ids=str)
-def test_goals_of_a_function_may_be_flat_but_must_be_in_order(axes):
+def test_goals_of_a_function_may_be_flat_but_their_axes_must_be_in_order(axes):
     buffer = buffer_of("f4", (2, 3), lambda states: np.arange(len(states) * 6.0).reshape(len(states), *axes))
     state = np.zeros((2, 2, 3))
     buffer.add(obs=state, act=[0, 0], next_obs=state)

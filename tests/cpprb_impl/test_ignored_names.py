@@ -1,4 +1,4 @@
-"""Names unknown to `add` are ignored, as in cpprb, but a warning names them once per buffer."""
+"""Unknown names in `add` are ignored, as in cpprb, but a warning lists them once per buffer."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_code_for_prioritized_and_uniform_buffers_gets_no_warning():
         warnings.simplefilter("error")
         for buffer in (uniform, prioritized):
             buffer.add(**step(priorities=1.0))
-        uniform.add(**prioritized.sample(2))  # with weights and indexes
+        uniform.add(**prioritized.sample(2))  # including weights and indexes
         prioritized.add(**prioritized.sample(2), priorities=[1.0, 2.0])
     assert uniform.get_stored_size() == 3
 
 
-def test_a_filter_can_make_it_an_error_that_changes_nothing():
+def test_a_filter_can_turn_the_warning_into_an_error_that_changes_nothing():
     buffer = ReplayBuffer(9, FIELDS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -105,7 +105,7 @@ def test_a_warning_may_add_to_the_same_buffer():
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = show  # until the end of this block
+        warnings.showwarning = show  # restored at the end of this block
         buffer.add(**step(rwd=1))
     assert [text.partition(":")[0] for text in seen] == ["add() ignores 'rwd'", "add() ignores 'other'"]
     assert buffer.get_all_transitions()["obs"].ravel().tolist() == [3, 3, 1]

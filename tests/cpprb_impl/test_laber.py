@@ -69,7 +69,7 @@ def test_draws_follow_priorities(variant):
     counts = draw_counts(make(variant, 32, m=2, eps=0.1, seed=5), priorities, 5000)
     chances = (priorities + 0.1) / (priorities + 0.1).sum()
     assert stats.chisquare(counts, chances * counts.sum()).pvalue > 1e-6
-    wrong = priorities / priorities.sum()  # eps forgotten: the same check must see it
+    wrong = priorities / priorities.sum()  # eps was forgotten, which the same check must detect
     assert stats.chisquare(counts, wrong * counts.sum()).pvalue < 1e-6
 
 
@@ -136,7 +136,7 @@ def test_a_bad_call_names_the_error_and_draws_nothing(priorities, arrays, error,
     assert tried(priorities=good)["indexes"].tolist() == fresh(priorities=good)["indexes"].tolist()
 
 
-def test_eps_alone_is_enough_to_draw_and_lists_are_taken():
+def test_eps_alone_is_enough_to_draw_and_lists_are_accepted():
     batch = cpprb_impl.LaBERmax(4, m=2)(priorities=[0] * 8, x=list(range(8)))
     assert batch["weights"].tolist() == [1] * 4
     assert np.array_equal(batch["x"], batch["indexes"])
@@ -147,7 +147,7 @@ def test_attributes_agree_with_cpprb(variant):
     cpprb = pytest.importorskip("cpprb")
     for given in ((12,), (12, 5), (3, 2.5)):
         theirs, ours = vars(getattr(cpprb, variant)(*given)), vars(make(variant, *given))
-        # Ours has rng as a property, so that other processes do not share it.
+        # In our class, rng is a property, so that other processes do not share it.
         assert theirs.keys() == {name for name in ours if not name.startswith("_")} | {"rng"}
         assert ours["idx"].dtype == theirs["idx"].dtype and np.array_equal(ours["idx"], theirs["idx"])
         assert (ours["batch_size"], ours["eps"]) == (theirs["batch_size"], theirs["eps"])

@@ -19,7 +19,7 @@ Form = Callable[[np.ndarray], object]
 
 
 class Tensor:
-    """Another library's, that shares the array's memory and forgets the array."""
+    """A tensor of another library, which shares the array's memory but keeps no reference to the array."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.memory = memoryview(array)
@@ -62,7 +62,7 @@ def forms(of: dict[str, Form]):
 
 @pytest.fixture(params=[MPPrioritizedReplayBuffer, PrioritizedReplayBuffer])
 def make(request) -> Iterator[Callable[..., Buffer]]:
-    """The classes that protect the rows of outstanding samples; a shared buffer always does."""
+    """Make buffers that protect the rows of outstanding samples, as shared buffers always do."""
     made: list[Buffer] = []
 
     def make(capacity: int, **options) -> Buffer:
@@ -77,7 +77,7 @@ def make(request) -> Iterator[Callable[..., Buffer]]:
 
 @pytest.fixture
 def buffer(make) -> Buffer:
-    """Of a single row, so that all samples have the same indexes."""
+    """Return a buffer of a single row, so that all samples have the same indexes."""
     return make(1)
 
 
@@ -100,7 +100,7 @@ def test_an_array_belongs_to_the_sample_that_filled_it(buffer, form, into):
     assert buffer.get_max_priority() == 3.0
 
 
-def test_an_update_with_one_of_many_batches_changes_its_own_rows_only(buffer):
+def test_an_update_with_one_of_many_batches_changes_only_its_own_rows(buffer):
     """Only the newest row is still stored, and only its own sample changes it, however often it was drawn."""
     older = [sample_of_a_new_row(buffer) for _ in range(8)]
     newer = [sample_of_a_new_row(buffer), *(buffer.sample(1) for _ in range(7))]
@@ -127,7 +127,7 @@ def test_a_copy_changes_only_what_all_such_samples_agree_on(buffer, form):
     for of_either in (older, newer):
         buffer.update_priorities(of_either, 5.0)
         assert buffer.get_max_priority() == 1.0
-    for _ in range(15):  # and then the older one is forgotten
+    for _ in range(15):  # until the older sample is forgotten
         buffer.sample(1)
     buffer.update_priorities(newer, 3.0)
     assert buffer.get_max_priority() == 3.0
@@ -159,7 +159,7 @@ def test_the_16_newest_samples_never_reach_the_rows_that_replaced_theirs(later, 
 
 
 @forms(IN_ITS_MEMORY | COPIED)
-def test_the_16_newest_samples_reach_their_rows_if_these_are_stored(form, make):
+def test_the_16_newest_samples_reach_their_rows_if_these_are_still_stored(form, make):
     buffer = make(64)
     buffer.add(x=np.arange(40))
     indexes = buffer.sample(4)["indexes"]
@@ -232,7 +232,7 @@ def test_a_changed_array_no_longer_belongs_to_its_sample(make):
     buffer.add(x=np.zeros(2))
     indexes = buffer.sample(2)["indexes"]
     indexes[:] = indexes[::-1].copy()
-    buffer.update_priorities(indexes, [4.0, 1.0])  # what was there at the last sample
+    buffer.update_priorities(indexes, [4.0, 1.0])  # the original indexes of the last sample
     batch = buffer.sample(500, beta=1.0)
     assert dict(zip(batch["indexes"].tolist(), batch["weights"].tolist(), strict=True)) == {0: 1.0, 1: 0.25}
 
@@ -262,7 +262,7 @@ def test_copies_in_the_memory_of_freed_arrays_change_nothing(buffer):
     assert buffer.get_max_priority() == 1.0
 
 
-def test_copies_in_the_memory_of_a_freed_out_change_nothing(buffer):
+def test_copies_in_the_memory_of_a_freed_array_of_out_change_nothing(buffer):
     older = sample_of_a_new_row(buffer)["indexes"]
     memory = bytearray(8)
     given = {**out(), "indexes": np.frombuffer(memory, np.int64)}
@@ -274,7 +274,7 @@ def test_copies_in_the_memory_of_a_freed_out_change_nothing(buffer):
     assert buffer.get_max_priority() == 1.0
 
 
-def test_an_earlier_batch_as_out_belongs_to_the_newer_sample(buffer):
+def test_an_earlier_batch_passed_as_out_belongs_to_the_newer_sample(buffer):
     batch = sample_of_a_new_row(buffer)
     sample_of_a_new_row(buffer, out=batch)
     buffer.update_priorities(batch["indexes"], 3.0)

@@ -1,4 +1,4 @@
-"""docs/inside.md states the order of the package's folders: each imports only from those above it."""
+"""docs/inside.md states the order of the package's folders: each imports only from folders above it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (each.name for each in node.names if each.name.startswith("cpprb_impl."))
 
 
-def test_each_python_module_imports_from_folders_above_it_only() -> None:
+def test_each_python_module_imports_only_from_folders_above_it() -> None:
     found = []
     for path in PACKAGE.rglob("*.py"):
         room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -40,7 +40,7 @@ def test_each_python_module_imports_from_folders_above_it_only() -> None:
     assert not found, "\n".join(found)
 
 
-def test_each_source_of_the_core_includes_from_folders_before_it_only() -> None:
+def test_each_source_of_the_core_includes_only_from_folders_before_it() -> None:
     found = []
     for path in (PACKAGE / "core").rglob("*.?pp"):
         for include in re.findall(r'#include "\.\./(\w+)/', path.read_text(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""Other code may close every descriptor, as daemons do, and reuse their numbers for files of its own."""
+"""Other code may close every descriptor, as daemons do, and reuse the numbers for its own files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_frames_are_added_after_all_descriptors_were_closed(tmp_path):
     run(BEGIN + FRAMES + "lose_descriptors()\n" + ADD_AND_CLOSE, tmp_path)
 
 
-def test_frames_are_added_without_descriptors_and_name(tmp_path):
+def test_frames_are_added_even_without_descriptors_and_name(tmp_path):
     run(BEGIN + FRAMES + "lose_descriptors(); os.unlink('/dev/shm' + buffer.segment)\n" + ADD_AND_CLOSE, tmp_path)
 
 
@@ -110,16 +110,16 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_the_segment_remains_while_it_is_used(tmp_path, watched):
-    """The maker's watchdog sees its pipe end, and the next maker of a segment removes those without a lock."""
+    """The watchdog of the maker sees that its pipe is closed, and the next maker removes segments without a lock."""
     no_shell = "" if watched else "import cpprb_impl.processes.watchdog as w; w.SHELL = '/no/shell'\n"
     command = [sys.executable, "-c", no_shell + LIVES, str(tmp_path / "users")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as maker:
         try:
             segment = maker.stdout.readline().strip()
             assert (SHM / segment.strip("/")).exists()
-            MPReplayBuffer(4, {"x": {}}).close()  # sweeps
+            MPReplayBuffer(4, {"x": {}}).close()  # making a buffer removes abandoned segments
             assert (SHM / segment.strip("/")).exists()
-            time.sleep(0.5)  # in which a shell that trusts its pipe would remove it
+            time.sleep(0.5)  # long enough for a shell that trusts its pipe to remove it
             attached = MPReplayBuffer.attach(segment)
             attached.close()
         finally:

@@ -49,7 +49,7 @@ def test_the_files_remain_and_are_overwritten(tmp_path) -> None:
 
 
 def test_a_second_buffer_with_the_same_files_does_not_change_the_first(tmp_path) -> None:
-    """In a child process, which a bus error would kill."""
+    """Runs in a child process, which a bus error would kill."""
     child = os.fork()
     if child == 0:
         first = ReplayBuffer(10_000, ENV_DICT, mmap_prefix=tmp_path / "ring")
@@ -62,13 +62,13 @@ def test_a_second_buffer_with_the_same_files_does_not_change_the_first(tmp_path)
 
 
 def inodes_in_use(folder: Path) -> set[int]:
-    """Of the files in `folder` that this process has mapped, replaced ones included."""
+    """Return the inodes of files in `folder` that this process has mapped, including replaced ones."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return {int(line.split()[4]) for line in lines if str(folder) in line}
 
 
 def make_at_once(rounds: int, me: int, arrived: memoryview, kind: type, folder: Path) -> None:
-    """One of two processes that make a buffer of the same files in each round; writes what it saw to a file."""
+    """Make a buffer of the same files as another process in each round; write the results to a file."""
     seen = []
     for nth in range(1, rounds + 1):
         arrived[me] = nth
@@ -92,7 +92,7 @@ def stored_numbers_of(buffer) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
-def test_buffers_made_at_the_same_moment_have_files_of_their_own(kind: type, tmp_path) -> None:
+def test_buffers_made_at_the_same_moment_have_separate_files(kind: type, tmp_path) -> None:
     rounds = 60
     with mmap.mmap(-1, mmap.PAGESIZE) as shared:
         children = []
@@ -107,7 +107,7 @@ def test_buffers_made_at_the_same_moment_have_files_of_their_own(kind: type, tmp
                     os._exit(status)
             children.append(child)
         statuses = dict([os.wait()])
-        if any(statuses.values()):  # the other one would wait for it for ever
+        if any(statuses.values()):  # otherwise the other process would wait for it forever
             os.kill((set(children) - set(statuses)).pop(), signal.SIGKILL)
         statuses |= [os.wait()]
         assert [statuses[child] for child in children] == [0, 0]
@@ -119,9 +119,9 @@ def test_buffers_made_at_the_same_moment_have_files_of_their_own(kind: type, tmp
 
 
 def test_a_link_is_followed_to_a_file_that_another_buffer_uses(tmp_path) -> None:
-    """In a child process, which a bus error would kill if the file were truncated."""
+    """Runs in a child process, which a bus error would kill if the file were truncated."""
     (tmp_path / "large").mkdir()
-    (tmp_path / "ring_act.dat").symlink_to("to_act")  # of a link, and relative to the folder it is in
+    (tmp_path / "ring_act.dat").symlink_to("to_act")  # a link to a link, relative to its folder
     (tmp_path / "to_act").symlink_to(tmp_path / "large" / "act")
     child = os.fork()
     if child == 0:
@@ -189,7 +189,7 @@ def test_shared_frames_are_stored_in_the_files(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"next_of": "obs"}, {"stack_compress": "obs"}])
-def test_a_file_that_grows_is_one_mapping(options: dict, tmp_path) -> None:
+def test_a_file_that_grows_has_one_mapping(options: dict, tmp_path) -> None:
     """Linux allows a process 65,530 mappings. Mappings of 256 KiB each ran out at about 15 GB."""
     env = {"obs": {"shape": (1024, 4), "dtype": np.uint8}}
     buffer = ReplayBuffer(20_000, env, mmap_prefix=tmp_path / "ring", **options)
@@ -207,7 +207,7 @@ def test_a_file_that_grows_is_one_mapping(options: dict, tmp_path) -> None:
         buffer.add(**part)
         assert mappings() == 1
         sizes.append(file.stat().st_blocks * 512)
-    # What is used, up to a chunk of 256 KiB.
+    # The used part, rounded up to a chunk of 256 KiB.
     for count, size in zip(range(0, 2500, 500), sizes, strict=True):
         assert 4096 * count <= size <= 4096 * count + (1 << 19)
     held = buffer.get_all_transitions()
@@ -217,7 +217,7 @@ def test_a_file_that_grows_is_one_mapping(options: dict, tmp_path) -> None:
 
 
 def test_frames_that_share_nothing_fit_into_their_file(tmp_path) -> None:
-    """Stores as many frames as possible: a full ring, and as many rows again that are being added."""
+    """Stores as many frames as possible: a full ring, and the same number of rows that are being added."""
     env = {"obs": {"shape": (4096, 3), "dtype": np.uint8}}
     buffer = ReplayBuffer(50, env, mmap_prefix=tmp_path / "ring", next_of="obs", stack_compress="obs")
     random = np.random.default_rng(1)
@@ -229,7 +229,7 @@ def test_frames_that_share_nothing_fit_into_their_file(tmp_path) -> None:
             assert {row.tobytes() for row in held[name]} == {row.tobytes() for row in column[20:]}
 
 
-def test_no_address_space_for_a_file_is_an_exception(tmp_path) -> None:
+def test_a_lack_of_address_space_for_a_file_raises_an_exception(tmp_path) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), hard))
@@ -244,7 +244,7 @@ def test_no_address_space_for_a_file_is_an_exception(tmp_path) -> None:
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, *SHARED])
 @pytest.mark.parametrize("rows", [(1 << 61) + 1, (1 << 61) - 1, 1 << 59])
 def test_a_size_that_wraps_around_is_refused_before_any_file_is_made(kind: type, rows: int, tmp_path) -> None:
-    """2^61 rows of 8 bytes made a file of 0 or 8 bytes, and the second `add` crashed."""
+    """2^61 rows of 8 bytes once made a file of 0 or 8 bytes, and the second `add` crashed."""
     (tmp_path / "ring_act.dat").write_text("an older buffer's")
     with pytest.raises(MemoryError, match="bytes"):
         kind(rows, {"act": {"dtype": np.int64, "shape": 4}}, mmap_prefix=tmp_path / "ring")
@@ -256,7 +256,7 @@ def test_a_missing_folder_raises_file_not_found() -> None:
         ReplayBuffer(4, ENV_DICT, mmap_prefix="/nowhere/at/all/ring")
 
 
-def test_a_full_disk_is_an_exception() -> None:
+def test_a_full_disk_raises_an_exception() -> None:
     """/dev/shm represents a small disk. A buffer that does not fit is refused at construction, not by a bus error."""
     from pathlib import Path
 
@@ -283,12 +283,12 @@ def add_ten(buffer, first: int) -> int:
 
 
 @pytest.mark.parametrize("kind", SHARED)
-def test_every_process_maps_the_same_files(kind: type, tmp_path, monkeypatch) -> None:
+def test_all_processes_map_the_same_files(kind: type, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     buffer = kind(40, ENV_DICT, mmap_prefix="ring")
     for first, method in enumerate(["fork", "spawn", "forkserver"]):
         assert answer_from(multiprocessing.get_context(method), add_ten, buffer, first * 10) == 5
-    monkeypatch.undo()  # to where the tests can be imported from
+    monkeypatch.undo()  # back to the folder from which tests can be imported
     code = f"""if True:
         import sys
         from cpprb_impl import {kind.__name__}

@@ -18,13 +18,13 @@ from .rows import ENV_DICT, make_rows
 
 pytestmark = pytest.mark.slow
 
-CALLS = 100_000  # of each of the kinds below
-SMALLEST = 16  # bytes of a block
-LEAK = 8  # bytes a call: the smallest object that one could lose has 16
+CALLS = 100_000  # calls of each kind
+SMALLEST = 16  # bytes of the smallest block
+LEAK = 8  # bytes per call, less than the 16 of the smallest object that a call could lose
 
 
 def make_calls():
-    """For each kind of call: a function, and the objects whose references it could lose."""
+    """Return for each kind of call a function, and the objects whose references it could lose."""
     uniform, prioritized = ReplayBuffer(64, ENV_DICT), PrioritizedReplayBuffer(64, ENV_DICT)
     arrays = make_rows(0, 1)
     lists = {name: column.tolist() for name, column in arrays.items()}
@@ -67,9 +67,9 @@ def make_calls():
 
 
 def grown_by(call, count: int) -> int:
-    """Bytes a call that stay in use: the smallest growth of some rounds, since a leak shows in every one.
+    """Return the bytes per call that remain in use: the smallest growth of several rounds, since each shows a leak.
 
-    Python's own blocks are counted too: what earlier tests gave back hides small ones from the process's size.
+    Blocks of Python are counted too: small ones may reuse freed memory without changing the size of the process.
     """
     process = psutil.Process()
     for _ in range(count // 10):
@@ -116,7 +116,7 @@ def test_a_leak_is_detected():
 
 
 def kept_by_each(library: str, buffers: int = 8, size: int = 2**19) -> float:
-    """Bytes that stay in use for each prioritized buffer of `size` that was filled, sampled and dropped."""
+    """Return the bytes that remain in use per prioritized buffer of `size` that was filled, sampled and deleted."""
     module = importlib.import_module(library)
 
     def use() -> None:
@@ -135,7 +135,7 @@ def kept_by_each(library: str, buffers: int = 8, size: int = 2**19) -> float:
 
 
 def kept_in_a_fresh_process(library: str) -> float:
-    """Elsewhere memory that earlier tests have freed would be used again, and nothing be noticed."""
+    """Measure in a fresh process, since buffers could otherwise reuse memory that earlier tests have freed."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:
         return fresh.submit(kept_by_each, library).result()
 

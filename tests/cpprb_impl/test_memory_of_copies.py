@@ -1,4 +1,4 @@
-"""Copies, pickles and files of large buffers need little memory beside the buffers themselves."""
+"""Copies, pickles and files of large buffers need little memory in addition to the buffers themselves."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ print(json.dumps({name: in_child(lambda: figures(name)) for name in names}))
 COPIED = ("plain", "dict", "prioritized", "n-step", "small rows", "next once", "frames once",
           "frames of 8 environments", "compressed", "objects", "reverse", "hindsight", "selective")  # fmt: skip
 SHARED = ("shared", "shared small rows")
-STREAMED = {"pickle, protocol 4", "pickle, protocol 5", "save"}  # the others make a buffer
+STREAMED = {"pickle, protocol 4", "pickle, protocol 5", "save"}  # all other operations make a buffer
 COPIES = {"deepcopy", *(f"{way}, protocol {number}" for way in ("pickle", "unpickle") for number in (4, 5))}
 OPERATIONS = {
     kind: (COPIES if kind in COPIED else set())
@@ -133,7 +133,7 @@ OPERATIONS = {
 
 @functools.cache
 def needed() -> dict[str, dict[str, float]]:
-    """Return the memory that each operation needs beside the buffer, in sizes of the buffer, by kind of buffer."""
+    """Return the additional memory of each operation, relative to the size of the buffer, by kind of buffer."""
     found: dict[str, dict[str, float]] = {}
     kinds = (*COPIED, *SHARED)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
@@ -152,9 +152,9 @@ def test_every_buffer_is_measured():
         assert f": {name}(" in SCRIPT
 
 
-# One test for all operations, since tests of one file may run in several workers, and each would measure again.
+# One test covers all operations, since several workers may run the tests of one file, and each would measure again.
 @pytest.mark.parametrize("kind", [*COPIED, *SHARED])
-def test_copies_pickles_and_files_need_little_memory_beside_the_buffer(kind):
+def test_copies_pickles_and_files_need_little_additional_memory(kind):
     figures = needed()[kind]
     assert figures.keys() == OPERATIONS[kind]
     for operation, figure in figures.items():

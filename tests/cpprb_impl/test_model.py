@@ -1,4 +1,4 @@
-"""Buffers of one process against a model in plain Python, over any calls; and wrong buffers, which must be noticed.
+"""Buffers of one process agree with a model in plain Python after any calls; wrong buffers must be detected.
 
 More examples: make test ARGS='tests/cpprb_impl/test_model.py --hypothesis-profile=long'
 """
@@ -21,7 +21,7 @@ SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("examples", [40, pytest.param(400, marks=pytest.mark.slow)])
 def test_any_history_agrees_with_the_model(examples):
-    """Would detect most faults of cpprb; the buffers below have some of them."""
+    """This test would detect most faults of cpprb; the buffers below have some of these faults."""
     long = examples == 400 and settings.get_current_profile_name() == "long"
     size = {} if long else {"max_examples": examples, "stateful_step_count": 40}
     run_state_machine_as_test(BufferMachine, settings=settings(deadline=None, suppress_health_check=SLOW, **size))
@@ -36,7 +36,7 @@ class ShiftsAtTheWrap:
 
 
 class ForgetsBreaks:
-    """As in cpprb: next_obs is taken to be the next row's obs, wherever on_episode_end was not called."""
+    """As in cpprb, next_obs is the obs of the next row unless on_episode_end was called."""
 
     def add(self, **rows):
         if {"obs", "next_obs"} <= rows.keys() and np.size(rows.get("number")) > 1:
@@ -46,7 +46,7 @@ class ForgetsBreaks:
 
 
 class ChangesThoughItFails:
-    """As in cpprb, where an add that failed has moved the index: here it ends the episode."""
+    """As in cpprb, an add that fails changes the buffer: there it moves the index, here it ends the episode."""
 
     def add(self, **rows):
         try:
@@ -57,14 +57,14 @@ class ChangesThoughItFails:
 
 
 class ForgetsWhatWaits:
-    """The steps that wait when an episode ends are completed with those of the next one."""
+    """Steps that are pending when an episode ends are completed with steps of the next episode."""
 
     def on_episode_end(self):
         self._set_episode_len(0)
 
 
 class GivesItsOwnArrays:
-    """As in cpprb: the next sample changes an earlier one."""
+    """As in cpprb, a sample overwrites an earlier sample."""
 
     def sample(self, batch_size, *args, **options):
         batch = super().sample(batch_size, *args, **options)
@@ -98,7 +98,7 @@ class KeepsTheMaximum:
 
 
 class ForgetsWhatIsNew:
-    """check_for_update is not heeded: an old priority lands on a new row."""
+    """Ignores check_for_update, so that an old priority is assigned to a new row."""
 
     def update_priorities(self, indexes, priorities):
         self._set_unseen(0)
@@ -106,7 +106,7 @@ class ForgetsWhatIsNew:
 
 
 class WeighsWithinTheBatch:
-    """Weights over the batch's largest, not over the largest of all."""
+    """Divides weights by the largest in the batch instead of the largest of all."""
 
     def sample(self, batch_size, *args, **options):
         batch = super().sample(batch_size, *args, **options)
@@ -130,7 +130,7 @@ MUTANTS = [
 
 
 def with_fault(fault: type, kind: type) -> type:
-    """A subclass of `kind` with the fault, under a name of this module: it is to be pickled."""
+    """Return a subclass of `kind` with the fault, under a name in this module so that it can be pickled."""
     name = fault.__name__ + kind.__name__
     globals()[name] = type(name, (fault, kind), {"__module__": __name__})
     return globals()[name]

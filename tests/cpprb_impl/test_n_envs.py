@@ -25,7 +25,7 @@ NSTEP = {"size": 3, "gamma": 0.9, "rew": "rew", "next": "next_obs", "truncated":
 
 
 def frames(n_envs: int, steps: int, seed: int = 0) -> Iterator[dict[str, np.ndarray]]:
-    """Steps of environments whose observations are stacks of random frames; episodes end at random."""
+    """Yield steps of environments whose observations are stacks of random frames; episodes end at random."""
     random = np.random.default_rng(seed)
     obs = random.integers(0, 255, (n_envs, 8, 8, 4), np.uint8)
     for step in range(steps):
@@ -52,7 +52,7 @@ def numbers(n_envs: int, steps: int, seed: int = 0) -> Iterator[dict[str, np.nda
 
 
 def filled(n_envs: int, size: int = 1000, **options) -> tuple[ReplayBuffer, dict[int, dict[str, np.ndarray]]]:
-    """A buffer with more steps than it can hold, and the values of each id."""
+    """Return a full buffer, to which more steps were added than fit, and the values of each id."""
     buffer, added = ReplayBuffer(size, STACK, n_envs=n_envs, **SHARED, **options), {}
     for step in frames(8, 200):
         buffer.add(**step)
@@ -75,18 +75,18 @@ def test_environments_share_frames_with_their_own_steps_only():
         _, stored, *_ = buffer._get_frames("obs")
         return stored / buffer.get_stored_size()
 
-    assert bytes_per_row(filled(8)[0]) < 1.5  # frames; 5 for an episode's first step
-    assert bytes_per_row(filled(1)[0]) > 4  # the control: each step follows one of another environment
+    assert bytes_per_row(filled(8)[0]) < 1.5  # in frames; the first step of an episode needs 5
+    assert bytes_per_row(filled(1)[0]) > 4  # the control: consecutive steps belong to different environments
 
 
-def test_nbytes_contains_frames():
+def test_nbytes_includes_frames():
     buffer, _ = filled(8)
     empty = ReplayBuffer(1000, STACK, n_envs=8, **SHARED)
     assert 1000 * 64 < buffer.nbytes - empty.nbytes < 4 * 1000 * 64
 
 
 def expected(n_envs: int, steps: int) -> list[dict[str, float]]:
-    """The transitions of each environment, by a loop over its steps."""
+    """Return the transitions of each environment, by a loop over its steps."""
     columns = {name: np.array([step[name] for step in numbers(n_envs, steps)]) for name in STEPS if name != "discount"}
     found = []
     for first in range(steps):
@@ -180,13 +180,13 @@ def test_rows_of_too_few_environments_are_refused():
     assert buffer.get_stored_size() == 0
 
 
-def test_objects_take_one_environment():
+def test_buffers_with_objects_support_only_one_environment():
     with pytest.raises(ValueError, match="need a buffer without fields of Python objects"):
         ReplayBuffer(30, {"info": {"dtype": object}}, n_envs=3)
 
 
-def test_a_file_with_a_part_of_a_step_is_refused(tmp_path):
-    """Before the first row is added, with the name of the file."""
+def test_a_file_with_an_incomplete_step_is_refused(tmp_path):
+    """The error names the file, and is raised before the first row is added."""
     saved = ReplayBuffer(20, {"x": {}})
     saved.add(x=np.arange(20))
     saved.save_transitions(tmp_path / "rows")

@@ -1,4 +1,4 @@
-"""With eps = 0, a row of priority 0 is never drawn, whichever process set its priority, and whenever."""
+"""With eps = 0, a row of priority 0 is never drawn, whichever process set its priority and at any time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_rows_whose_priority_becomes_0_while_sampled_are_not_returned(left):
     """Another learner sets the priorities of all rows but one, or of all rows, to 0 after the sample has begun."""
     rows, width, batch = 64, 1 << 18, 16
     buffer = MPPrioritizedReplayBuffer(rows, {"a": {"dtype": np.uint8, "shape": width}}, alpha=1.0, eps=0.0)
-    other = pickle.loads(pickle.dumps(buffer))  # a learner of its own: its changes come by the journal
+    other = pickle.loads(pickle.dumps(buffer))  # a separate learner, whose changes arrive by the journal
     buffer.add(a=np.zeros((rows, width)))
     other.sample(1)
     met, deadline = 0, time.monotonic() + 60
@@ -35,7 +35,7 @@ def test_rows_whose_priority_becomes_0_while_sampled_are_not_returned(left):
         try:
             drawn = buffer.sample(batch, beta=1.0)
             assert np.isfinite(drawn["weights"]).all(), drawn["weights"]
-            met += np.count_nonzero(drawn["indexes"] == 0) > batch // 4  # others were copied before they lost theirs
+            met += np.count_nonzero(drawn["indexes"] == 0) > batch // 4  # others were copied before the change
         except ValueError as error:
             assert left == 0 and "every stored priority is 0" in str(error)
             met += 1
@@ -46,7 +46,7 @@ def test_rows_whose_priority_becomes_0_while_sampled_are_not_returned(left):
 
 
 @pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
-def test_rows_of_priority_0_are_not_drawn_beside_any_others(kind):
+def test_rows_of_priority_0_are_not_drawn_if_there_are_others(kind):
     random = np.random.default_rng(7)
     buffer = kind(300, {"a": {}}, alpha=1.0, eps=0.0, seed=7)
     priorities = np.empty(300)

@@ -1,4 +1,4 @@
-"""N-step transitions, against a slow model of their definition."""
+"""N-step transitions agree with a slow model of their definition."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def nstep(size, **options):
 
 
 def steps(dones, first=0):
-    """One step for each of `dones`; every value tells which step it is of."""
+    """Return a step for each of `dones`; every value shows the number of its step."""
     number = np.arange(first, first + len(dones), dtype=np.float64)
     pair = np.stack([number, -number], axis=1)
     return {"obs": pair, "rew": pair + 0.25, "next_obs": pair + 0.5, "done": np.array(dones, bool), "tag": number}
 
 
 class Model:
-    """The definition, one step at a time."""
+    """The definition, applied one step at a time."""
 
     def __init__(self, size, gamma):
         self.size, self.gamma, self.waiting, self.stored = size, gamma, [], []
@@ -136,11 +136,11 @@ def test_rewards_beyond_the_end_do_not_count_even_when_they_are_nan(place, trans
 
 def test_sums_are_computed_in_double_and_stored_in_the_dtype_of_the_field():
     buffer = ReplayBuffer(9, {"rew": {"dtype": np.float32}, "done": {}}, Nstep={"size": 3, "rew": "rew", "gamma": 1.0})
-    # In float32 2^24 + 1 is 2^24 again, and the small ones would never count.
+    # In float32, 2^24 + 1 rounds to 2^24, and the small rewards would never count.
     buffer.add(rew=np.array([2.0**24, 1.0, 1.0]), done=[0, 0, 0])
     rew = buffer.get_all_transitions()["rew"]
     assert rew.dtype == np.float32 and rew[0, 0] == 2**24 + 2
-    # Nor are they rounded before they are summed.
+    # Rewards are not rounded before they are summed, either.
     buffer.clear()
     buffer.add(rew=np.array([1 + 2.0**-30, -1.0, 0.0]), done=[0, 0, 0])
     assert buffer.get_all_transitions()["rew"][0, 0] == 2.0**-30
@@ -153,7 +153,7 @@ def test_the_window_does_not_keep_a_batch_alive():
     buffer.add(x=np.zeros(10**6), done=np.zeros(10**6, bool))
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert after - before < 10**6  # bytes, of 9 * 10^6
+    assert after - before < 10**6  # bytes, while the batch has 9 * 10^6
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.longdouble, np.complex128])
@@ -232,7 +232,7 @@ def test_pending_steps_can_be_exported_and_restored(priorities):
     if priorities:
         assert np.array_equal(waiting["priorities"], priorities, equal_nan=True)
     add_pending(other, waiting)
-    waiting["rew"][:] = 99  # they are copies
+    waiting["rew"][:] = 99  # the exported arrays are copies
     assert all(np.array_equal(c, buffer._get_pending()[n], equal_nan=True) for n, c in other._get_pending().items())
     for each in (buffer, other):
         each.on_episode_end()
@@ -298,7 +298,7 @@ def test_rewards_of_the_other_byte_order_are_summed(dtype):
 def test_done_may_have_any_dtype(dtype):
     dones = np.array([0, 1, 0, 0], dtype)
     if np.dtype(dtype).kind in "fc":
-        dones[2], dones[3] = -0.0, np.nan  # as for Python, NaN is no zero
+        dones[2], dones[3] = -0.0, np.nan  # NaN is true, as in Python
     buffer = ReplayBuffer(9, {"rew": {}, "done": {"dtype": dtype}}, Nstep={"size": 2, "rew": "rew", "gamma": 1.0})
     buffer.add(rew=[1, 2, 4, 8], done=dones)
     buffer.on_episode_end()
@@ -315,7 +315,7 @@ def test_a_done_that_is_not_a_number_is_refused():
 
 @pytest.mark.parametrize("end", range(12))
 def test_an_episode_may_end_anywhere_in_a_large_batch(end):
-    """The last steps of a batch's transitions are consecutive, except before an end."""
+    """The last steps of the transitions of a batch are consecutive, except before the end of an episode."""
     buffer, model = ReplayBuffer(30, FIELDS, Nstep=nstep(3)), Model(3, 0.5)
     for target in (buffer, model):
         target.add(**steps([i == end for i in range(12)]))
@@ -323,7 +323,7 @@ def test_an_episode_may_end_anywhere_in_a_large_batch(end):
 
 
 def test_options_may_name_done_and_rewards_twice():
-    """A reward is always summed. A done that is also listed in "next" is that of the last step."""
+    """A reward is always summed. If done is also listed in "next", its value is that of the last step."""
     fields = {"rew": {"dtype": np.float64}, "done": {}}
     options = {"size": 2, "rew": "rew", "next": ["rew", "done"], "gamma": 1.0}
     buffer = ReplayBuffer(9, fields, Nstep=options)
@@ -375,7 +375,7 @@ def test_a_window_may_be_longer_than_any_episode() -> None:
 
 
 LARGE = {"float16": 4e4, ">f2": 4e4, "float32": 3e38, ">f4": 3e38, "float64": 1.5e308, "complex64": 3e38}
-WAYS = {  # two or more steps, whose rewards are too large together
+WAYS = {  # two or more steps, whose rewards together are too large
     "single steps": (1, lambda buffer, **step: [buffer.add(**step) for _ in range(3)]),
     "batch": (1, lambda buffer, rew, done: buffer.add(rew=[rew] * 3, done=[done] * 3)),
     "end of an episode": (1, lambda buffer, **step: [buffer.add(**step), buffer.add(**step), buffer.on_episode_end()]),

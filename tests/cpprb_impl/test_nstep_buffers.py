@@ -1,4 +1,4 @@
-"""N-step transitions in buffers: failed calls change nothing, priorities, next_of, and agreement with cpprb."""
+"""N-step transitions in buffers: failed calls, priorities, next_of, and agreement with cpprb."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_failed_add_changes_nothing(kind, change, error, text, waiting):
         buffer.add(**steps([0] * waiting))
         model.add(**steps([0] * waiting))
     bad = {**steps([0, 0], 100), **change}
-    if error is None:  # a field is missing
+    if error is None:  # because a field is missing
         del bad["done"]
         error, text = KeyError, "done"
     with pytest.raises(error, match=text):
@@ -123,7 +123,7 @@ def test_threads_waiting_in_a_locked_store_lose_no_step():
 
     def sample():
         while not stop.is_set():
-            buffer.sample(100)  # 1.6 MB: copied while other threads run, with the lock held
+            buffer.sample(100)  # 1.6 MB, copied while other threads run, with the lock held
 
     def add(first):
         for x in range(first, first + count):
@@ -163,7 +163,7 @@ def test_an_add_that_is_interrupted_while_it_waits_leaves_the_window():
             give_up = time.monotonic() + 60
             for number in itertools.count():
                 before = buffer._get_pending()["act"].ravel().tolist()
-                kill(processes[0], signal.SIGSTOP)  # it has the lock, more often than not
+                kill(processes[0], signal.SIGSTOP)  # this process usually has the lock
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.08)
                     buffer.add(**{**row, "act": number})
@@ -205,8 +205,8 @@ def test_each_transition_gets_the_priority_of_its_first_step(batch):
 
 def test_steps_without_a_priority_get_the_largest_when_they_are_stored():
     buffer = PrioritizedReplayBuffer(30, FIELDS, Nstep=nstep(3), alpha=1.0, eps=0.0, seed=0)
-    buffer.add(**steps([0, 0, 0, 0]), priorities=[1, 2, 4, 8])  # stores 0 and 1
-    buffer.add(**steps([0, 0], 4))  # 2 and 3
+    buffer.add(**steps([0, 0, 0, 0]), priorities=[1, 2, 4, 8])  # stores transitions 0 and 1
+    buffer.add(**steps([0, 0], 4))  # stores transitions 2 and 3
     assert buffer.get_max_priority() == 8
     buffer.add(**steps([0], 6), priorities=[0.5])
     buffer.add(**steps([0], 7))
@@ -233,8 +233,8 @@ def test_a_field_called_priorities_is_a_field():
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("next_of", ["obs", ["obs"], ("obs", "tag")])
-def test_next_of_holds_the_value_of_the_last_step(kind, next_of):
-    """cpprb silently drops next_*. In ours it is a key of add, and the value of the window's last step."""
+def test_next_of_contains_the_value_of_the_last_step(kind, next_of):
+    """cpprb silently drops next_*. In ours, it is an argument of add, and stored from the last step of the window."""
     fields = {name: field for name, field in FIELDS.items() if name != "next_obs"}
     buffer, model = kind(30, fields, Nstep=nstep(3), next_of=next_of), Model(3, 0.5)
     more = {"next_tag": np.arange(6) + 7.0} if "tag" in next_of else {}
@@ -277,7 +277,7 @@ def test_create_buffer_and_reverse_buffers_support_n_step():
 
 @pytest.mark.parametrize("options", [{}, {"Nstep": nstep(2)}])
 def test_add_is_the_native_method(options):
-    """No Python runs in `add`: a class that defines `_add_through` is only asked if it has fields of objects."""
+    """No Python code runs in `add`: `_add_through` of a class is called only for fields of objects."""
     assert ReplayBuffer.add is cpprb_impl._native.Ring.add
 
     class Watched(ReplayBuffer):
@@ -315,7 +315,7 @@ def test_rows_agree_with_cpprb_where_cpprb_is_right(kind, seed):
         assert ours[name].dtype == theirs[name].dtype and ours[name].shape == theirs[name].shape
         rows = ~tail if name == "next_obs" else slice(None)
         assert ours[name][rows] == pytest.approx(theirs[name][rows], rel=1e-5)
-    assert (theirs["next_obs"][tail] != ours["next_obs"][tail]).any()  # cpprb never set them
+    assert (theirs["next_obs"][tail] != ours["next_obs"][tail]).any()  # cpprb never sets them
 
 
 def stored(module, kind, size, dones, **options):
@@ -327,17 +327,17 @@ def stored(module, kind, size, dones, **options):
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_done_counts_the_last_step_of_the_window(size):
-    """cpprb 11.0.0 ignores it, so that its learner bootstraps beyond a terminal state."""
+def test_done_includes_the_last_step_of_the_window(size):
+    """cpprb 11.0.0 ignores that step, so that a learner bootstraps beyond a terminal state."""
     cpprb = pytest.importorskip("cpprb")
     dones = [0] * 8 + [1]
     theirs, ours = (stored(module, "ReplayBuffer", size, dones) for module in (cpprb, cpprb_impl))
     assert ours["done"].ravel().tolist() == [i + size > 8 for i in range(9)]
     assert not theirs["done"][9 - size]
-    assert theirs["rew"] == pytest.approx(ours["rew"])  # whose sums are right
+    assert theirs["rew"] == pytest.approx(ours["rew"])  # the sums of rewards are right in cpprb
 
 
-def test_done_counts_once():
+def test_several_dones_within_a_window_count_once():
     cpprb = pytest.importorskip("cpprb")
     fields = {"done": {}}
     largest = []

@@ -35,7 +35,7 @@ def rows(first, count):
 
 
 def numbers_of(batch):
-    """AssertionError when an object is not its row's."""
+    """Return the numbers of the rows. Raises AssertionError if an object belongs to a different row."""
     numbers = batch["number"].ravel().tolist()
     assert batch["x"].dtype == object and batch["x"].shape == (len(numbers), 1)
     assert [thing.number for thing in batch["x"].ravel()] == numbers
@@ -88,7 +88,7 @@ def test_a_single_object_is_stored_unchanged(value):
         (1, [[None], ["a"]], [[None], ["a"]]),
         (1, ["a"], [["a"]]),
         (1, np.arange(2), [[0], [1]]),
-        (1, [[1, 2], [3]], [[[1, 2]], [[3]]]),  # lists of different lengths: objects themselves
+        (1, [[1, 2], [3]], [[[1, 2]], [[3]]]),  # lists of different lengths are the objects themselves
         (2, ["a", "b"], [["a", "b"]]),
         (2, ("a", "b", "c", "d"), [["a", "b"], ["c", "d"]]),
         (2, [["a", "b"], ["c", "d"]], [["a", "b"], ["c", "d"]]),
@@ -174,7 +174,7 @@ def test_arrays_that_numpy_cannot_combine_are_refused_by_name():
 def test_objects_are_drawn_by_priority():
     buffer = PrioritizedReplayBuffer(8, FIELDS, alpha=1.0, eps=0.0, seed=0)
     buffer.add(**rows(0, 2), priorities=[1, 3])
-    buffer.add(**rows(2, 1))  # the largest, 3
+    buffer.add(**rows(2, 1))  # gets the largest priority, 3
     for bad in ([1.0], [1, np.nan], [[1], [2, 3]]):
         with pytest.raises(ValueError, match="priorities"):
             buffer.add(**rows(3, 2), priorities=bad)
@@ -187,7 +187,7 @@ def test_objects_are_drawn_by_priority():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_n_step_rows_may_hold_objects(kind):
+def test_n_step_rows_may_contain_objects(kind):
     fields = {"x": {"dtype": object}, "next_x": {"dtype": object}, "rew": {}, "done": {}}
     buffer = kind(9, fields, Nstep={"size": 2, "rew": "rew", "gamma": 0.5, "next": "next_x"})
     buffer.add(x=["a", "b", "c", "d"], next_x=["b", "c", "d", "e"], rew=[1, 2, 4, 8], done=[0, 1, 0, 0])
@@ -236,7 +236,7 @@ def test_options_for_fields_of_bytes_are_refused_for_objects():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_hold_no_objects(kind, tmp_path):
+def test_files_contain_no_objects(kind, tmp_path):
     buffer = kind(4, FIELDS)
     buffer.add(**rows(0, 2))
     with pytest.raises(ValueError, match="x"):
@@ -345,7 +345,7 @@ def test_objects_may_add_rows_when_they_are_released(let_go):
 
 
 def test_no_row_is_added_during_clear(monkeypatch):
-    """Otherwise a row without its object could not be sampled until it is overwritten."""
+    """Otherwise, a row without its object could not be sampled until overwritten."""
     buffer = ReplayBuffer(4, FIELDS)
     clear = buffer._transform.columns.clear
 
@@ -362,7 +362,7 @@ def test_no_row_is_added_during_clear(monkeypatch):
 
 @pytest.mark.parametrize("end", [ReplayBuffer.on_episode_end, ReplayBuffer.clear])
 def test_an_episode_may_end_while_another_thread_reads_its_next_steps(end):
-    """Steps that the thread has read but not yet stored enter the window once."""
+    """Steps that the other thread has read but not yet stored enter the window once."""
     fields = {**FIELDS, "done": {}}
     buffer = ReplayBuffer(99, fields, Nstep={"size": 3})
 

@@ -1,4 +1,4 @@
-"""Field names and file prefixes that few or no files can have."""
+"""Field names and file prefixes that can be used in few or no file names."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ HIDDEN = ["-no-pie", "-Wl,--defsym=pthread_mutex_clocklock=0"]
 @pytest.mark.skipif(not MUTEX.exists(), reason="needs the sources, which are not beside a build for sanitizers")
 @pytest.mark.parametrize(("options", "falls_back"), [([], False), (HIDDEN, True)])
 def test_a_robust_mutex_waits_on_either_glibc(options, falls_back, tmp_path):
-    """Held, released, abandoned, and left by a process that died."""
+    """Covers mutexes that are held, released, abandoned, or left by a process that died."""
     program = tmp_path / "old_glibc"
-    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # of sanitizers
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # set by sanitizers
     wrap = "-Wl,--wrap=pthread_mutex_timedlock"
     command = [COMPILER, "-std=c++20", HERE / "old_glibc.cpp", wrap, *options, "-o", program, "-lpthread"]
     subprocess.run(command, check=True, timeout=200, env=plain)

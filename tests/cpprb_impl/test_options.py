@@ -33,7 +33,7 @@ MAKERS = {
 }
 HINDSIGHT = {"size": 8, "env_dict": GOALS, "max_episode_len": 4, "reward_func": len}
 
-# A value of each option, with which the class that introduces it can be made.
+# A value of each option that the class which introduces the option accepts.
 VALUES = {
     "size": 8,
     "env_dict": GOALS,
@@ -72,20 +72,20 @@ TAKEN = {
     "HindsightReplayBuffer": ("HindsightReplayBuffer", "PrioritizedReplayBuffer"),
     "HindsightReplayBuffer, uniform": ("HindsightReplayBuffer", "ReplayBuffer"),
     "ReverseReplayBuffer": ("ReverseReplayBuffer", "ReplayBuffer"),
-    "create_buffer": ("create_buffer", "PrioritizedReplayBuffer"),  # its docstring names those of priorities
+    "create_buffer": ("create_buffer", "PrioritizedReplayBuffer"),  # its docstring lists both kinds of options
     "create_buffer, prioritized": ("create_buffer", "PrioritizedReplayBuffer"),
 }
 
 
 def options_of(kind) -> set[str]:
-    """The names that a class of cpprb takes. The compiled classes have their signature in the docstring only."""
+    """Return the options of a class of cpprb. Compiled classes have their signature only in the docstring."""
     first = kind.__doc__.strip().partition("\n")[0]
     text = first if first.startswith(kind.__name__) else f"{kind.__name__}{inspect.signature(kind)}"
     return set(re.findall(r"[(,] ?\*?(\w+)", text)) - {"kwargs"}
 
 
 def has_effect(maker, option) -> bool:
-    """Whether our class has the option as a parameter of its own."""
+    """Return whether our class has the option as a parameter of its own."""
     takes = TAKEN.get(maker, (maker,))
     return any(option in inspect.signature(getattr(cpprb_impl, name)).parameters for name in takes)
 
@@ -154,7 +154,7 @@ FLAGS = [
 
 @pytest.mark.parametrize("text", ["no", "", b"no"])
 @pytest.mark.parametrize(("maker", "name"), FLAGS)
-def test_text_is_refused_as_a_flag(maker, name, text):
+def test_a_string_is_refused_as_a_flag(maker, name, text):
     """cpprb takes "no" for True."""
     with pytest.raises(TypeError, match=f"{name} must be a bool, got {text!r}"):
         MAKERS[maker](cpprb_impl, **{name: text})

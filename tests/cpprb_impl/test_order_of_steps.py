@@ -1,4 +1,4 @@
-"""A buffer warns once if no step begins where the one before ended, and once if each episode begins where one ended."""
+"""A buffer warns once if no step begins where the previous one ended, and once if each episode does."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CLASSES = [
     m.MPReplayBuffer,
     m.MPPrioritizedReplayBuffer,
 ]
-# Options for whose work the order of rows matters.
+# Options that depend on the order of rows.
 RELYING = {
     "Nstep": {"Nstep": NSTEP},
     "next_of": {"next_of": "obs"},
     "stack_compress": {"stack_compress": ["obs", "next_obs"]},
     "next_of of stacks": {"next_of": "obs", "stack_compress": "obs"},
 }
-# Fields of Python objects: the number in a row is an object, or something beside it is.
+# Fields of Python objects: the number in a row is an object, or another field is.
 OBJECTS = {
     "obs": {"obs": {"dtype": object, "shape": 2}, "next_obs": {"dtype": object, "shape": 2}},
     "info": {"obs": {"shape": 2}, "next_obs": {"shape": 2}, "info": {"dtype": object}},
@@ -88,7 +88,7 @@ def test_buffers_of_objects_warn_too(fields, options):
         assert [NO_ORDER in message for message in messages] == [True] * warned
 
 
-def test_objects_without_a_hash_are_the_same_if_they_are_identical():
+def test_objects_without_a_hash_are_equal_if_they_are_identical():
     states = [{"at": step} for step in range(61)]
     for shift, warned in ((1, 0), (2, 1)):
         buffer = m.ReplayBuffer(200, {"obs": {"dtype": object}, "done": {}}, next_of="obs")
@@ -174,7 +174,7 @@ def test_no_buffer_is_checked_forever():
 
 @pytest.mark.parametrize("ends", [{"done": 1}, {"truncated": 1}, {"terminated": 1}])
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
-def test_nothing_follows_a_step_that_ends(ends, options):
+def test_a_step_that_ends_an_episode_has_no_follower(ends, options):
     env = env_dict(options, truncated={}, terminated={"dtype": bool})
     steps = {"truncated": 0, "terminated": 0} | ends
     assert add(m.ReplayBuffer(200, env, **options), 160, 4, stride=4, **steps) == []
@@ -206,7 +206,7 @@ def test_fields_of_other_dtypes_are_not_compared():
 
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
 @pytest.mark.parametrize("at_once", [1, 40])
-def test_a_warning_that_is_an_error_comes_before_anything_is_stored(options, at_once):
+def test_a_warning_that_is_an_error_is_raised_before_anything_is_stored(options, at_once):
     buffer = m.ReplayBuffer(200, env_dict(options), **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -233,7 +233,7 @@ def test_rows_that_are_not_stored_are_not_counted(options):
     assert add(buffer, 160, 4, stride=1) == []
 
 
-# A vector environment that begins new episodes by itself.
+# Vector environments that reset themselves.
 
 
 def played(mode: str, steps: int = 40, n_envs: int = 3, length: int = 5, state=lambda env, episode, step: step):
@@ -296,7 +296,7 @@ def test_without_rows_that_only_reset_there_is_no_warning(kind, options):
 
 
 def test_rows_of_one_environment_may_continue_where_an_episode_ended():
-    """They do not come from a vector environment; its episodes may only be counted."""
+    """They do not come from a vector environment: the environment may only count its episodes."""
     buffer = m.ReplayBuffer(300, env_dict({}))
     assert play(buffer, played("NEXT_STEP", n_envs=1, state=where)) == []
 

@@ -1,4 +1,4 @@
-"""Methods that cpprb's `add` and `sample` call on the buffer: a subclass that overrides one is called, or refused."""
+"""If a subclass overrides a method that cpprb's `add` or `sample` calls, it is called, or the subclass is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def added(buffer, rows=ROWS):
         buffer.add(**rows)
 
 
-# How each class is made, with options for which cpprb calls more methods.
+# How each class is made, with options with which cpprb calls further methods.
 MAKERS = {
     "ReplayBuffer": lambda kind: kind(8, FIELDS),
     "ReplayBuffer, next_of": lambda kind: kind(8, FRAMES, next_of="obs"),
@@ -62,7 +62,7 @@ CASES = [
 
 
 def spied(kind, name, seen):
-    """Return a subclass that notes calls of its method `name` in `seen`."""
+    """Return a subclass that records calls of its method `name` in `seen`."""
 
     def method(self, *args, **kwargs):
         seen.append(name)
@@ -80,7 +80,7 @@ def calls_that_reach(module, maker, name) -> set[str]:
     added(buffer)
     for call, do in CALLS.items():
         if not hasattr(buffer, call) or (module is cpprb and maker.startswith("MP") and call == "get_all_transitions"):
-            continue  # it waits for ever in cpprb
+            continue  # cpprb would wait forever
         seen.clear()
         do(buffer)
         if seen:
@@ -89,7 +89,7 @@ def calls_that_reach(module, maker, name) -> set[str]:
 
 
 @pytest.mark.parametrize(("maker", "name"), CASES)
-def test_a_method_that_cpprb_calls_is_called_or_refused(maker, name):
+def test_an_overridden_method_that_cpprb_calls_is_called_or_refused(maker, name):
     theirs = calls_that_reach(cpprb, maker, name)
     try:
         ours = calls_that_reach(cpprb_impl, maker, name)
@@ -100,14 +100,14 @@ def test_a_method_that_cpprb_calls_is_called_or_refused(maker, name):
 
 
 def test_the_table_has_methods_that_cpprb_calls():
-    """Read from cpprb's source. Without them, the comparison above would compare nothing."""
+    """They are read from cpprb's source. Without them, the test above would compare nothing."""
     assert {"sample", "get_all_transitions"} <= calls_that_reach(cpprb, "ReplayBuffer", "_encode_sample")
     assert calls_that_reach(cpprb, "PrioritizedReplayBuffer, Nstep", "get_max_priority") == {"add"}
     assert "sample" in calls_that_reach(cpprb, "ReverseReplayBuffer", "get_next_index")
 
 
 class Scaled:
-    """Rewards in tens, as an augmentation would change a picture."""
+    """Multiplies rewards by ten, as an augmentation might change an image."""
 
     def _encode_sample(self, idx):
         rows = super()._encode_sample(idx)
@@ -139,7 +139,7 @@ def test_samples_are_what_encode_sample_returns(kind, options):
     buffer.add(**{**ROWS, "rew": np.arange(8)})
     for batch in (buffer.sample(20), buffer.get_all_transitions()):
         assert batch["rew"].ravel().tolist() == (10 * batch["idx"]).tolist()
-    assert (buffer.get([3])["rew"] == 3).all()  # it isn't a sample
+    assert (buffer.get([3])["rew"] == 3).all()  # get is not a sample
     if kind is ScaledPrioritized:
         batch = buffer.sample(20, 0.5)
         assert (batch["indexes"] == batch["idx"]).all() and batch["weights"].shape == (20,)
@@ -217,7 +217,7 @@ def test_an_override_is_refused_when_attaching():
 
 def test_a_subclass_with_methods_of_its_own_is_accepted():
     class Mine(ReplayBuffer):
-        def get_max_priority(self):  # a uniform buffer has none
+        def get_max_priority(self):  # uniform buffers have no such method
             return 3
 
         def get_stored_fraction(self):

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def resident(buffer) -> float:
-    """The part of the buffer's segment that this process has at hand, 0 to 1."""
+    """Return the part of the buffer's segment that is resident in this process, 0 to 1."""
     maps = Path("/proc/self/smaps").read_text().split(buffer.segment, 1)[1]
     size, rss = (
         next(int(line.split()[1]) for line in maps.splitlines() if line.startswith(n)) for n in ("Size:", "Rss:")
@@ -43,7 +43,7 @@ def is_filled(buffer) -> bool:
 
 
 def answer_from(context, job, *args):
-    """What `job` returns in a child."""
+    """Return what `job` returns in a child process."""
     ours, theirs = context.Pipe()
     child = context.Process(target=_answer, args=(theirs, job, *args))
     child.start()
@@ -106,19 +106,19 @@ def test_a_forked_child_maps_all_pages_at_its_first_call(kind):
     buffer.close()
 
 
-# Of fallocate(file, mode, offset, bytes) and madvise(at, bytes, advice).
+# The numbers of fallocate(file, mode, offset, bytes) and madvise(at, bytes, advice).
 FALLOCATE, MADVISE = {"x86_64": (285, 28), "aarch64": (47, 233)}[platform.machine()]
 MADV_POPULATE_WRITE = 23
-EQUALS, EXCEEDS = 0x15, 0x25  # instructions of seccomp's filters
+EQUALS, EXCEEDS = 0x15, 0x25  # instructions of seccomp filters
 
 
 def refuse(call: int, argument: int, test: int, value: int, error: int) -> None:
-    """From now on the system refuses this process and its children such calls, with `error`."""
+    """Make the system refuse such calls of this process and its children with `error` from now on."""
     load, give, refused, allowed = 0x20, 0x06, 0x50000, 0x7FFF0000
     steps = [
-        (load, 0, 0, 0),  # the call's number
+        (load, 0, 0, 0),  # the number of the system call
         (EQUALS, 0, 3, call),
-        (load, 0, 0, 16 + 8 * argument),  # of which this is the lower half
+        (load, 0, 0, 16 + 8 * argument),  # the lower half of the argument
         (test, 0, 1, value),
         (give, 0, 0, refused | error),
         (give, 0, 0, allowed),
@@ -145,7 +145,7 @@ def made_where_nothing_is_populated(attached):
 
 
 def test_prefault_works_on_an_old_kernel():
-    """Page by page, without changing existing data."""
+    """Pages are then mapped one by one, without changing existing data."""
     buffer = MPReplayBuffer(SIZE, ENV_DICT, prefault=True)
     fill(buffer)
     assert answer_from(multiprocessing.get_context("fork"), made_where_nothing_is_populated, buffer) == (1, True)
@@ -155,7 +155,7 @@ def test_prefault_works_on_an_old_kernel():
 
 def made_where_signals_break_in(prefix):
     refuse(FALLOCATE, 3, EXCEEDS, 1 << 20, errno.EINTR)
-    with open(f"{prefix}-control", "wb") as file:  # not Python's own, which tries again for ever
+    with open(f"{prefix}-control", "wb") as file:  # opened in advance, since Python's own open retries forever
         large = ctypes.CDLL(None).posix_fallocate(file.fileno(), ctypes.c_long(0), ctypes.c_long(16 << 20))
         assert large == errno.EINTR
     buffer = MPReplayBuffer(SIZE, ENV_DICT)

@@ -45,7 +45,7 @@ def test_draws_follow_priorities(make, size, alpha):
     buffer.add(x=np.arange(size), priorities=priorities)
     counts = draw_counts(buffer, size)
     wanted = expected(priorities, alpha, 1e-4) * counts.sum()
-    # A stratified draw varies less than a multinomial one, so chi-square is an upper bound here.
+    # Stratified draws vary less than multinomial ones, so chi-square is an upper bound here.
     assert stats.chisquare(counts, wanted).pvalue > 1e-6 if size > 1 else counts.tolist() == [400_000]
 
 
@@ -57,7 +57,7 @@ def test_the_check_of_draws_detects_wrong_draws():
     assert stats.chisquare(counts, expected(priorities, 0.6, 1e-4) * counts.sum()).pvalue < 1e-6
 
 
-def test_draws_are_exact_over_six_decades_after_updates_and_wrap(make):
+def test_draws_are_exact_over_six_orders_of_magnitude_after_updates_and_a_wrap(make):
     size, rng = 300, np.random.default_rng(1)
     buffer = make(size, alpha=1.0, eps=0.0, seed=2)
     priorities = np.zeros(size)
@@ -72,7 +72,7 @@ def test_draws_are_exact_over_six_decades_after_updates_and_wrap(make):
         changed = 10.0 ** rng.uniform(-3, 3, size=16)
         buffer.update_priorities(indexes, changed)
         for index, priority in zip(indexes, changed, strict=True):
-            priorities[index] = priority  # the last one of equal indexes stands
+            priorities[index] = priority  # the last of several equal indexes applies
     counts = draw_counts(buffer, size, draws=2_000_000)
     often = expected(priorities, 1.0, 0.0) * counts.sum() > 5
     wanted = expected(priorities, 1.0, 0.0) * counts.sum()
@@ -225,7 +225,7 @@ def test_an_update_for_an_overwritten_row_is_ignored():
         buffer.sample(2)
         buffer.add(x=[9])
         buffer.update_priorities([0, 1], [0.0, 0.0])
-        for _ in range(16):  # so many that the first sample, which may have drawn the old row, is forgotten
+        for _ in range(16):  # enough samples to forget the first one, which may have drawn the old row
             assert set(buffer.sample(200)["indexes"]) == {0, 2, 3}
         buffer.update_priorities([0], [0.0])
         assert set(buffer.sample(200)["indexes"]) == {2, 3}
@@ -276,16 +276,16 @@ def test_the_maximum_falls_when_its_transition_is_overwritten():
     buffer.add(a=np.zeros(16), priorities=np.full(16, 0.5))
     buffer.sample(1)
     buffer.update_priorities([1], [0.5])
-    assert buffer.get_max_priority() == 1.0  # what it began with
+    assert buffer.get_max_priority() == 1.0  # the initial value
 
 
-def test_the_maximum_counts_transitions_that_were_added_since_the_last_sample():
+def test_the_maximum_includes_transitions_that_were_added_since_the_last_sample():
     buffer = PrioritizedReplayBuffer(100, {"a": {}})
     buffer.add(a=np.zeros(100), priorities=np.r_[np.zeros(99), 5.0])
     buffer.update_priorities([0], [0.1])
     assert buffer.get_max_priority() == 5.0
     buffer.sample(1)
-    buffer.add(a=np.zeros(100), priorities=np.full(100, 3.0))  # over the 5
+    buffer.add(a=np.zeros(100), priorities=np.full(100, 3.0))  # overwrites the row of priority 5
     buffer.update_priorities([0], [0.1])
     assert buffer.get_max_priority() == pytest.approx(3.0)
 

@@ -16,7 +16,7 @@ import cpprb_impl
 
 cpprb = pytest.importorskip("cpprb")
 
-# Module, its names without a counterpart, and why.
+# Module, its names without a counterpart, and the reason.
 PARTS_OF_CPPRB = {
     "VectorWrapper": (
         "PointerDouble VectorDouble VectorFloat VectorInt VectorSize_t VectorWrapper",
@@ -35,7 +35,7 @@ PARTS_OF_CPPRB = {
 
 
 def public_names(module):
-    """The names that a module itself defines, or that it lists in __all__."""
+    """Return the names that a module itself defines, or that it lists in __all__."""
     own = [
         name
         for name, value in vars(module).items()
@@ -61,7 +61,7 @@ def test_the_list_of_names_contains_what_users_import():
 def test_each_name_has_a_counterpart(module, name):
     ours = getattr(importlib.import_module(f"cpprb_impl.{module}"), name)
     assert callable(ours)
-    # What both packages offer at their top is the same object by either way.
+    # A name that both packages export at the top level is the same object in its module.
     assert getattr(cpprb_impl, name, ours) is ours or name in MODULES
 
 
@@ -88,11 +88,11 @@ def test_each_method_of_cpprb_exists(name):
 
 
 @pytest.mark.parametrize("kind", ["MPReplayBuffer", "MPPrioritizedReplayBuffer"])
-def test_a_manager_is_accepted_as_context(kind):
+def test_a_manager_is_accepted_as_a_context(kind):
     for module in (cpprb, cpprb_impl):
         manager = SyncManager(ctx=get_context("spawn"))
         getattr(module, kind)(4, {"x": {}}, ctx=manager)
-        assert manager.Value("i", 3).value == 3  # it runs
+        assert manager.Value("i", 3).value == 3  # the manager works
         getattr(module, kind)(4, {"x": {}}, ctx=manager)
         manager.shutdown()
         with pytest.raises(ProcessError, match="shut down"):

@@ -63,7 +63,7 @@ def _of_laber(laber):
     return laber(priorities=np.ones(4 * 16), id=np.arange(4 * 16))["id"]
 
 
-# Each class that draws random numbers: how it is made, and what a call draws.
+# How each class that draws random numbers is made, and a call that draws.
 MEMBERS = {
     "ReplayBuffer": (lambda **o: _filled(m.ReplayBuffer, **o), _of_core),
     "ReplayBuffer of objects": (lambda **o: _with_objects(m.ReplayBuffer, **o), _of_core),
@@ -96,12 +96,12 @@ def drawn(name: str, buffer) -> tuple:
 
 
 def drawn_of(made: dict) -> dict:
-    """What each object draws, by its name and seed."""
+    """Return what each object draws, by its name and seed."""
     return {member: drawn(member[0], each) for member, each in made.items()}
 
 
 def send_drawn(made: dict, results) -> None:
-    """What a worker does."""
+    """Draw in a worker, and send the results."""
     results.put([drawn_of(made) for _ in range(2)])
 
 
@@ -141,7 +141,7 @@ def test_each_worker_draws_different_numbers(method):
 
 
 @members(MEMBERS)
-def test_a_forked_child_draws_other_numbers(name):
+def test_a_forked_child_draws_different_numbers(name):
     make, _ = MEMBERS[name]
     buffer = make(seed=3)
     read, write = os.pipe()
@@ -198,7 +198,7 @@ def with_own_reseed(kind):
 
 
 @members([name for name, (make, _) in MEMBERS.items() if isinstance(make(), m.ReplayBuffer)])
-def test_a_copy_elsewhere_does_not_call_an_overridden_reseed(name, monkeypatch):
+def test_a_copy_in_another_process_does_not_call_an_overridden_reseed(name, monkeypatch):
     buffer = MEMBERS[name][0](seed=3)
     buffer.__class__ = with_own_reseed(type(buffer))
     monkeypatch.setitem(globals(), "Own", type(buffer))

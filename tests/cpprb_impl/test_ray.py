@@ -29,7 +29,7 @@ def start() -> None:
 
 @pytest.fixture(scope="module")
 def drive() -> Iterator[Callable]:
-    """Calls a function in a process with Ray, whose threads are not for the tests that fork this one."""
+    """Run a function with Ray in another process, since tests that fork this process must not have Ray's threads."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=start) as pool:
         yield lambda function, *args: pool.submit(function, *args).result(timeout=100)
         pool.submit(ray.shutdown).result()
@@ -69,7 +69,7 @@ class Maker:
 
 @ray.remote
 class Elsewhere:
-    """Seen from here, its process runs on another machine."""
+    """An actor whose process appears to run on another machine."""
 
     def __init__(self, boot_id: Path) -> None:
         host.BOOT_ID = boot_id

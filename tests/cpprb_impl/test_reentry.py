@@ -16,7 +16,7 @@ from .rows import torn_rows
 
 
 class Converts:
-    """An array-like whose conversion first does something else."""
+    """An array-like that runs other code when it is converted."""
 
     def __init__(self, first, *results):
         self.first, self.results = first, list(results)
@@ -47,7 +47,7 @@ def test_an_array_whose_dtype_changes_during_the_call_is_refused():
     assert buffer.get_stored_size() == 0
 
 
-def test_indexes_that_shrink_during_the_call_are_an_error():
+def test_indexes_that_shrink_during_the_call_raise_an_error():
     buffer = PrioritizedReplayBuffer(8, {"a": {}})
     buffer.add(a=np.zeros(8))
     indexes = np.arange(4)
@@ -61,7 +61,7 @@ def test_priorities_whose_dtype_changes_during_the_call_are_refused():
     priorities = np.ones(4)
 
     def retype():
-        priorities.dtype = np.int8  # the 4 doubles become 32 numbers
+        priorities.dtype = np.int8  # the 4 doubles become 32 integers
 
     with pytest.raises(ValueError, match="priorities: the array was changed"):
         buffer.add(a=Converts(retype, np.zeros(32)), priorities=priorities)
@@ -82,7 +82,7 @@ def test_indexes_whose_dtype_changes_during_the_call_are_refused():
 
 
 @pytest.mark.parametrize("name", ["weights", "indexes", "priorities"])
-def test_a_prioritized_buffer_keeps_its_own_names(name):
+def test_a_prioritized_buffer_refuses_fields_with_names_that_it_uses(name):
     with pytest.raises(ValueError, match=name):
         PrioritizedReplayBuffer(8, {name: {}})
     ReplayBuffer(8, {name: {}}).add(**{name: 1})
@@ -108,7 +108,7 @@ def test_odd_dtypes_and_sizes_are_refused():
         buffer.add(a=1, priorities=[np.inf])
 
 
-def test_weights_are_right_over_sixty_decades():
+def test_weights_are_correct_over_sixty_orders_of_magnitude():
     buffer = PrioritizedReplayBuffer(2, {"a": {}}, alpha=1.0, eps=0.0)
     buffer.add(a=[0, 1], priorities=[1e-30, 1e30])
     batch = buffer.sample(4, beta=0.4)
@@ -127,7 +127,7 @@ def test_arguments_can_be_passed_by_name():
             wrong()
 
 
-@pytest.mark.parametrize("lock", ["buffer", "critical"])  # without a lock nobody waits
+@pytest.mark.parametrize("lock", ["buffer", "critical"])  # without a lock no call waits
 def test_a_signal_handler_gets_an_error_for_a_lock_of_its_own_thread(lock):
     """It would wait forever. The interrupted call continues."""
     buffer = MPReplayBuffer(30, WIDE_ENV_DICT, lock=lock)
@@ -148,7 +148,7 @@ def test_a_signal_handler_gets_an_error_for_a_lock_of_its_own_thread(lock):
                 kill(processes[0], signal.SIGSTOP)
                 time.sleep(0.01)
                 waker = os.fork()
-                if waker == 0:  # lets the explorer go on while this process waits
+                if waker == 0:  # lets the explorer continue while this process waits
                     time.sleep(0.2)
                     os.kill(processes[0].pid, signal.SIGCONT)
                     os._exit(0)
@@ -166,7 +166,7 @@ def test_a_signal_handler_gets_an_error_for_a_lock_of_its_own_thread(lock):
 
 @pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
 def test_a_death_during_clear_leaves_no_row_that_can_be_drawn(lock):
-    size = 300_000  # clearing takes a moment, so that a kill hits it
+    size = 300_000  # large, so that clearing takes long enough for a kill during it
     buffer = MPPrioritizedReplayBuffer(size, {"a": {"dtype": np.int64}}, lock=lock)
     for trial in range(20):
         buffer.add(a=np.full(size, trial))

@@ -47,13 +47,13 @@ def test_the_error_for_a_small_dev_shm_says_how_to_enlarge_it(code):
 
 @pytest.fixture
 def sources(tmp_path) -> Path:
-    """A checkout in which nothing is built."""
+    """Return a checkout in which nothing is built."""
     shutil.copytree(PACKAGE, tmp_path / "cpprb_impl", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     return tmp_path
 
 
 def import_from(folder: Path, module: str) -> str:
-    """The last line of the error. Without `site`, which would find the build of this environment."""
+    """Return the last line of the error. Runs without `site`, which would find the build of this environment."""
     code = f"import sys; sys.path[:0] = [{str(folder)!r}, {sysconfig.get_path('purelib')!r}]; import {module}"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -76,5 +76,5 @@ def test_a_build_for_another_python_is_named(sources):
 
 def test_a_different_missing_module_is_named(sources):
     (sources / "cpprb_impl" / "_native.py").write_text("import no_such_module")
-    error = import_from(sources, "cpprb_impl").partition(".")[0]  # Python 3.15 adds a hint
+    error = import_from(sources, "cpprb_impl").partition(".")[0]  # Python 3.15 appends a hint
     assert error == "ModuleNotFoundError: No module named 'no_such_module'"

@@ -21,7 +21,7 @@ def filled(size, rows, **kwargs):
     return buffer
 
 
-def test_rows_are_read_backwards_by_strides_until_twice_the_stride():
+def test_rows_are_read_backwards_in_strides_up_to_a_distance_of_two_strides():
     buffer = filled(1000, 500, stride=3)
     firsts = []
     for _ in range(8):
@@ -34,7 +34,7 @@ def test_rows_are_read_backwards_by_strides_until_twice_the_stride():
 def test_after_the_oldest_row_reading_continues_at_the_newest():
     assert read(filled(50, 7, stride=3), 5) == [6, 3, 0, 4, 1]
     assert read(filled(5, 12, stride=2), 6) == [11, 9, 7, 10, 8, 11]
-    # 10^18 is a multiple of 5, and ten times that is more than an int64 holds.
+    # 10^18 is a multiple of 5, and ten times the stride exceeds an int64.
     assert read(filled(5, 5, stride=10**18 + 2), 15) == [4, 2, 0, 3, 1] * 3
 
 
@@ -42,8 +42,8 @@ def test_new_rows_increase_the_distance():
     buffer = filled(100, 50, stride=5)
     assert read(buffer, 1) == [49]
     buffer.add(x=np.arange(50, 58))
-    assert read(buffer, 1) == [48]  # 9 behind
-    assert read(buffer, 1) == [57]  # 10 behind would be 2 * stride
+    assert read(buffer, 1) == [48]  # a distance of 9
+    assert read(buffer, 1) == [57]  # a distance of 10 would be 2 * stride
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,4 +1,4 @@
-"""The ring of every kind of buffer: rows are returned as added, in cpprb's shapes."""
+"""The ring of every kind of buffer: rows are returned as added, with the shapes that cpprb returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_torn_row_is_detected():
     assert torn_rows(rows).tolist() == [i == 3 for i in range(10)]
 
 
-def test_add_one_by_one_wraps(make):
+def test_rows_added_one_by_one_wrap_around(make):
     buffer = make(8)
     for i in range(20):
         row = {name: column[0] for name, column in make_rows(i, 1).items()}
@@ -33,7 +33,7 @@ def test_add_one_by_one_wraps(make):
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 9, 16, 21])
-def test_add_many_keeps_the_newest(make, count):
+def test_an_add_of_many_rows_keeps_the_newest(make, count):
     """cpprb raises IndexError for more than twice the capacity."""
     buffer = make(8)
     added = 0
@@ -44,7 +44,7 @@ def test_add_many_keeps_the_newest(make, count):
         assert buffer.get_next_index() == added % 8
 
 
-def test_transitions_come_in_index_order(make):
+def test_transitions_are_returned_in_index_order(make):
     buffer = make(4)
     buffer.add(**make_rows(0, 6))
     assert numbers_of(buffer.get_all_transitions()).tolist() == [4, 5, 2, 3]
@@ -99,7 +99,7 @@ def test_scalars_of_every_kind_are_stored(value, dtype):
     assert buffer.sample(1)["x"].tolist() == [[1]]
 
 
-def test_one_row_many_rows_and_flat_data_are_stored(make):
+def test_a_row_several_rows_and_flat_data_are_stored(make):
     buffer = make(100, {"obs": {"shape": (2, 3)}})
     for value, rows in [
         (np.zeros((2, 3)), 1),
@@ -179,7 +179,7 @@ def test_encode_sample_returns_the_rows_at_any_indexes():
         np.array([1, 2**64 - 5], np.uint64),
     ):
         with pytest.raises(IndexError, match=rf"indexes\[1\] is {bad[1]}, where no transition is stored"):
-            buffer._encode_sample(bad)  # 2^64 - 5 would be the row 3 if it were negative
+            buffer._encode_sample(bad)  # 2^64 - 5 would be row 3 if it were read as negative
     for bad in (1.0, [1.5], "1", None, [True, False], True, slice(2)):
         with pytest.raises(IndexError, match="idx must be ints, or 8 bools"):
             buffer._encode_sample(bad)
@@ -205,7 +205,7 @@ def test_uniform_draws_are_equally_frequent(make):
     buffer.add(x=np.arange(150))
     if isinstance(buffer, PrioritizedReplayBuffer):
         counts = np.bincount(np.concatenate([buffer.sample(1000, beta=0)["x"].ravel() for _ in range(300)]) - 50)
-        assert counts.size == 100 and counts.std() < 10  # stratified: far more even than chance
+        assert counts.size == 100 and counts.std() < 10  # stratified, so much more even than by chance
         return
     counts = np.bincount(buffer.sample(300_000)["x"].ravel() - 50, minlength=100)
     assert stats.chisquare(counts).pvalue > 1e-6
@@ -223,7 +223,7 @@ def test_a_seed_makes_sampling_reproducible(make):
 
 
 def test_forked_children_draw_differently(make):
-    """cpprb's draw identical rows."""
+    """In cpprb, forked children draw identical rows."""
     buffer = make(10_000, {"x": {"dtype": np.int64}}, seed=1)
     buffer.add(x=np.arange(10_000))
     context = multiprocessing.get_context("fork")
@@ -286,6 +286,6 @@ def test_a_ring_larger_than_the_caches_stores_every_byte(kind) -> None:
         add(count)
     found = buffer.get_all_transitions()
     slots = np.arange(capacity)
-    newest = slots + capacity * ((rows - 1 - slots) // capacity)  # the number of the row in each slot
+    newest = slots + capacity * ((rows - 1 - slots) // capacity)  # the number of the newest row in each slot
     for name, size in sizes.items():
         assert np.array_equal(found[name], content[newest[:, None] + np.arange(size)]), name

@@ -42,7 +42,7 @@ def attached(seed):
 
 
 def drawn(buffer):
-    """What the seed decides."""
+    """Return what the seed determines."""
     if isinstance(buffer, cpprb_impl.ReverseReplayBuffer):
         return buffer.get_all_transitions(shuffle=True)["obs"].tolist()
     if hasattr(buffer, "add"):

@@ -24,7 +24,7 @@ BUFFERS = pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBu
 
 
 def segments() -> set[str]:
-    """Those this process made; other buffers on this machine are none of these tests' business."""
+    """Return the segments that this process made; buffers of other processes do not matter here."""
     return {path.name for path in SHM.glob(f"cpprb_impl-{os.getpid()}-*")}
 
 
@@ -50,7 +50,7 @@ def child_adds(buffers, first):
 def test_buffers_are_passed_to_children_as_arguments(method):
     context = multiprocessing.get_context(method)
     buffers = [kind(100, ENV_DICT) for kind in (MPReplayBuffer, MPPrioritizedReplayBuffer)]
-    for turn in range(2):  # one after the other: an attacher that leaves takes nothing with it
+    for turn in range(2):  # one after the other: a process that detaches removes nothing
         child = context.Process(target=child_adds, args=(buffers, turn * 10))
         child.start()
         child.join(60)
@@ -72,7 +72,7 @@ def test_a_pickle_refers_to_the_same_memory(kind):
     other.close()
     buffer.add(**make_rows(6, 1))
     buffer.close()
-    assert again.get_stored_size() == 7  # the memory stays while somebody has it
+    assert again.get_stored_size() == 7  # the memory remains while a process has it mapped
     with pytest.raises(OSError, match="segment") as caught:
         pickle.loads(pickle.dumps(again))
     assert caught.value.errno == errno.ENOENT
@@ -107,9 +107,9 @@ def test_the_name_is_removed_when_the_interpreter_ends():
         assert "resource_tracker" not in done.stderr
 
 
-def test_too_little_memory_is_an_exception_and_nothing_is_written():
+def test_too_little_memory_raises_an_exception_and_nothing_is_written():
     before, used = segments(), shutil.disk_usage(SHM).used
-    # Of all there is, not of what is free: other processes may give theirs back meanwhile.
+    # More than the total, not only more than is free, since other processes may free memory meanwhile.
     capacity = int(shutil.disk_usage(SHM).total * 1.01) // 4000
     for kind in (MPReplayBuffer, MPPrioritizedReplayBuffer):
         with pytest.raises(OSError, match="MiB of shared memory, but /dev/shm has") as caught:

@@ -13,7 +13,7 @@ NAMES = ("obs", "act", "rew", "next_obs", "done")
 
 
 def rows(first, dones, obs_dim=1):
-    """Transitions number first, first + 1, ..., that end episodes where `dones` says."""
+    """Return transitions number first, first + 1, ..., with episodes that end where `dones` is set."""
     number = np.arange(first, first + len(dones), dtype=np.float64)
     obs = np.repeat(number[:, None], obs_dim, axis=1)
     return obs, number + 0.25, -number, obs + 1, np.array(dones, dtype=np.float64)
@@ -61,7 +61,7 @@ def test_deleting_an_episode_removes_its_rows(buffer, which, left):
     assert buffer.delete_episode(which) == gone
     assert episodes(buffer) == left
     buffer.add(*rows(6, [0, 1]))
-    last = [5, 6, 7] if which < 2 else [6, 7]  # an unfinished episode goes on
+    last = [5, 6, 7] if which < 2 else [6, 7]  # an unfinished episode continues
     assert episodes(buffer) == ([*left[:-1], last] if which < 2 else [*left, last])
 
 
@@ -102,7 +102,7 @@ def test_episodes_agree_with_cpprb(seed, obs_dim):
             assert ours.delete_episode(which) == theirs.delete_episode(which)
         else:
             ends = np.zeros(int(rng.integers(1, 6)))
-            if rng.random() < 0.6:  # once at most: see the next test for what cpprb does else
+            if rng.random() < 0.6:  # at most one end per call; the next test shows what cpprb does otherwise
                 ends[rng.integers(0, len(ends))] = 1
             batch = rows(added, ends, obs_dim)
             by_name = dict(zip(NAMES, batch, strict=True))
@@ -182,10 +182,10 @@ def test_shapes_and_discrete_actions_are_supported():
     )
     assert SelectiveReplayBuffer(4, 7).get_obs_shape() is None
     assert buffer._encode_sample([0, 0])["rew"].tolist() == [[1, 2], [1, 2]]
-    assert buffer._encode_sample(0)["rew"].tolist() == [1, 2]  # as in cpprb, whose other buffers keep the axis
+    assert buffer._encode_sample(0)["rew"].tolist() == [1, 2]  # as in cpprb, whose other buffers keep this axis
 
 
-@pytest.mark.parametrize("count", [1, 4, 5])  # fits, fills, is too many
+@pytest.mark.parametrize("count", [1, 4, 5])  # these fit, fill the buffer, or are too many
 @pytest.mark.parametrize("field", NAMES)
 def test_a_bad_add_names_the_field_and_changes_nothing(buffer, count, field):
     good = dict(zip(NAMES, rows(6, [1] * count), strict=True))

@@ -14,13 +14,13 @@ ROWS = [(2, 3), (3, 2), (1, 4), (4, 1), (2, 2), (3, 4, 4), (4, 4, 3), (1, 3, 3),
 
 
 def shapes_of(numbers: int, axes: int) -> list[tuple[int, ...]]:
-    """Every shape with so many axes that holds so many numbers."""
+    """Return every shape with this many axes and numbers."""
     lengths = [n for n in range(1, numbers + 1) if numbers % n == 0]
     return [shape for shape in itertools.product(lengths, repeat=axes) if math.prod(shape) == numbers]
 
 
 def stored(buffer, value) -> np.ndarray | None:
-    """What a buffer contains after `add`, or None if it refuses the value."""
+    """Return what a buffer contains after `add`, or None if it refuses the value."""
     try:
         buffer.add(x=value)
     except ValueError as error:
@@ -37,7 +37,7 @@ def buffer_shape(buffer) -> tuple[int, ...]:
 
 
 def is_batch_of(shape: tuple[int, ...], row: tuple[int, ...], rows: int) -> bool:
-    """Whether a batch has the rows' axes in order, although some are merged, such as (rows, numbers)."""
+    """Return whether a batch has the axes of its rows in order, with some possibly merged, such as (rows, numbers)."""
     if len(shape) > len(row) or shape[0] != rows:
         return False
     ends = set(itertools.accumulate(row, initial=1, func=int.__mul__))
@@ -45,7 +45,7 @@ def is_batch_of(shape: tuple[int, ...], row: tuple[int, ...], rows: int) -> bool
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_every_shape_with_as_many_axes_is_that_of_rows_or_refused(make, row):
+def test_every_shape_with_as_many_axes_has_them_in_order_or_is_refused(make, row):
     buffer = make(8, {"x": {"shape": row}})
     for rows, more in itertools.product((1, 2, 3), (0, 1)):
         numbers = np.arange(rows * math.prod(row), dtype=np.float32)
@@ -113,7 +113,7 @@ def test_every_kind_of_buffer_refuses_a_different_order_of_axes(kind, rows):
 
 @pytest.mark.parametrize("rows", [1, 60])
 def test_a_selective_buffer_refuses_a_different_order_of_axes(rows):
-    """Even if only the first rows fit into the buffer."""
+    """It does so even if only the first rows fit into the buffer."""
     buffer = SelectiveReplayBuffer(4, obs_shape=(2, 3))
     one = np.zeros(rows)
     with pytest.raises(ValueError, match="next_obs: shape"):

@@ -51,7 +51,7 @@ def make(request, lock):
 
 
 def learn(buffer, seconds, batch=32, least=1):
-    """Samples (and updates priorities) for a while, and at least so many rows; how many, and how many were torn."""
+    """Sample (and update priorities) for a while, and at least this many rows. Return counts of all and torn rows."""
     rows = torn = 0
     until = time.monotonic() + seconds
     while time.monotonic() < until or rows < least:
@@ -83,7 +83,7 @@ def test_the_same_job_finds_torn_rows_in_cpprb():
     context = multiprocessing.get_context("fork")
     torn_seen = context.Value("q", 0)
 
-    def learner():  # in a process of its own: cpprb's learner may also block for ever
+    def learner():  # in a separate process, since cpprb's learner may block forever
         while True:
             torn_seen.value += learn(buffer, seconds=0.1, batch=500)[1]
 
@@ -114,7 +114,7 @@ def test_every_row_is_stored_exactly_once(make):
     for process in processes:
         process.start()
     while any(process.is_alive() for process in processes):
-        with contextlib.suppress(ValueError):  # still empty
+        with contextlib.suppress(ValueError):  # the buffer is still empty
             assert not torn_rows(buffer.sample(32)).any()
     assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(80_000))
 
@@ -169,7 +169,7 @@ def test_a_learner_killed_inside_sample_blocks_no_process(make):
     context, priorities = multiprocessing.get_context("fork"), np.linspace(0.1, 2, 300)
 
     def learner(started):
-        while True:  # spends most of its time in these calls, so that a kill hits one
+        while True:  # spends most of its time in these calls, so that a kill interrupts one
             sample = buffer.sample(300)
             if "indexes" in sample:
                 buffer.update_priorities(sample["indexes"], priorities)
@@ -234,7 +234,7 @@ def test_ctrl_c_interrupts_a_waiting_learner(make, lock):
 
 
 @pytest.mark.slow
-def test_more_explorers_than_registrations_can_add(make):
+def test_more_explorers_can_add_than_there_are_registrations(make):
     buffer = make(200)
     with explorers(add_for_ever, buffer, 20) as (_, added):
         wait_until(lambda: all(counter.value > 0 for counter in added), seconds=60)
@@ -262,7 +262,7 @@ def test_threads_may_share_a_buffer(make):
     assert torn == 0
 
 
-def test_threads_may_sample_different_sizes(make):
+def test_threads_may_sample_batches_of_different_sizes(make):
     """While one waits for the lock, others may sample; their rows must not appear in its batch."""
     import threading
 
@@ -292,5 +292,5 @@ def test_a_shared_buffer_is_not_copied(kind):
     for copied in (copy.copy, copy.deepcopy):
         with pytest.raises(TypeError):
             copied(buffer)
-    assert isinstance(buffer, MPReplayBuffer)  # as cpprb's
+    assert isinstance(buffer, MPReplayBuffer)  # as in cpprb
     buffer.close()

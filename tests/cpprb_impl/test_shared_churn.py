@@ -1,4 +1,4 @@
-"""Processes join and leave a buffer; what they leave behind has no lasting cost for the others."""
+"""Processes join and leave a buffer; what they leave behind has no lasting cost for other processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FRAMES = {"obs": {"dtype": np.uint8, "shape": (84, 84, STACK)}}
 
 
 def in_a_child(job: Callable[[], Any]) -> None:
-    """Run `job` in a forked child, which ends without tidying up."""
+    """Run `job` in a forked child, which ends without cleaning up."""
     child = os.fork()
     if child == 0:
         try:
@@ -34,7 +34,7 @@ def in_a_child(job: Callable[[], Any]) -> None:
 
 
 def step(at: int) -> dict:
-    """The stack of frames at, at + 1, ... of an endless episode."""
+    """Return the stack of frames number `at`, `at` + 1, ... of an endless episode."""
     return {"obs": np.stack([np.full((84, 84), (at + j) % 251, dtype=np.uint8) for j in range(STACK)], axis=-1)}
 
 
@@ -54,7 +54,7 @@ def test_registrations_of_ended_children_are_reused(lock):
     of_all, rows = frame_bytes(buffer, empty), buffer.get_stored_size()
     buffer.close()
     assert rows == 12
-    assert 0 < of_all <= 4 * of_one  # 48 frames, in chunks of 63
+    assert 0 < of_all <= 4 * of_one  # 48 frames, in chunks of 63 frames
 
 
 def explore_in_turn(buffer, turns):
@@ -96,7 +96,7 @@ def test_each_explorer_keeps_its_own_registration():
     rows = buffer.get_stored_size()
     buffer.close()
     assert rows == explorers * steps
-    assert frames < 1.8 * rows  # some 900, and what the open chunks have room for; not 4 each
+    assert frames < 1.8 * rows  # about 900 frames and the room in open chunks, not 4 per row
 
 
 def test_threads_do_not_take_registrations_of_other_processes():
@@ -155,7 +155,7 @@ def test_a_fork_that_only_closes_changes_nothing():
 
 
 class Journal:
-    """What learners have written for each other, read from the segment itself."""
+    """The journal that learners write for each other, read from the segment itself."""
 
     def __init__(self, buffer: MPPrioritizedReplayBuffer) -> None:
         with open(f"/dev/shm/{buffer.segment.lstrip('/')}", "rb") as file:
@@ -180,7 +180,7 @@ def update(buffer: MPPrioritizedReplayBuffer, priority: float = 1.0) -> None:
 
 
 def falls_quiet(buffer: MPPrioritizedReplayBuffer, journal: Journal) -> bool:
-    """Whether a learner writes nothing, half a journal after those that ended would have read it."""
+    """Return whether a learner stops writing, after half a journal that no other learner reads."""
     for _ in range(4):
         update(buffer)
     return not journal.written_by(lambda: update(buffer))
@@ -198,10 +198,10 @@ def test_a_single_learner_writes_no_journal():
 @pytest.mark.parametrize("ended", [3, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lives", [False, True])
 def test_no_journal_is_written_for_ended_learners(joined, ended, lives):
-    """There are fewer places than these 150 learners. Another learner may join after them and live on."""
+    """There are fewer places than these 150 learners. Another learner may join after them and keep running."""
     buffer = prioritized()
     journal = Journal(buffer)
-    if joined:  # the buffer's own process, before the children, which inherit it
+    if joined:  # the process of the buffer joins before its children, which inherit its place
         update(buffer)
     for _ in range(ended):
         in_a_child(lambda: buffer.sample(8))
@@ -218,7 +218,7 @@ def test_no_journal_is_written_for_ended_learners(joined, ended, lives):
     assert quiet
 
 
-def test_an_evicted_learner_misses_nothing():
+def test_an_evicted_learner_misses_no_change():
     buffer = prioritized()
     journal = Journal(buffer)
     other = MPPrioritizedReplayBuffer.attach(buffer.segment)

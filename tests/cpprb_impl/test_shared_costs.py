@@ -26,7 +26,7 @@ def resident() -> int:
 
 
 def referenced_by(job, segment: str) -> int:
-    """Bytes of the segment's pages to which `job` comes."""
+    """Return the bytes of the segment's pages that `job` touches."""
     try:
         Path("/proc/self/clear_refs").write_text("1")
     except OSError:
@@ -67,7 +67,7 @@ def test_a_new_single_process_buffer_touches_no_leaf():
 
 def test_stored_size_counts_committed_rows_of_a_stopped_explorer():
     """Within its claim, only the committed rows count."""
-    buffer = MPReplayBuffer(2048, WIDE_ENV_DICT)  # 32 rows a claim
+    buffer = MPReplayBuffer(2048, WIDE_ENV_DICT)  # 32 rows per claim
     seen = set()
     deadline = time.monotonic() + 60
     while len(seen) < 3 and time.monotonic() < deadline:
@@ -131,7 +131,7 @@ def test_stored_size_after_a_death_inspects_only_the_holes():
     used = referenced_by(buffer.get_stored_size, buffer.segment)
     of_all = referenced_by(buffer.get_all_transitions, buffer.segment)
     full = [buffer.get_stored_size()]
-    for _ in range(size // 16 + 2):  # until each slot has its row again
+    for _ in range(size // 16 + 2):  # until each slot has a row again
         buffer.add(**rows)
         full.append(buffer.get_stored_size())
     last = len(buffer.get_all_transitions()["act"])

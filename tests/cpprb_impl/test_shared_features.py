@@ -105,14 +105,14 @@ def test_a_transition_has_the_priority_of_its_first_step():
 
 
 def play(buffer, first: int, ends: bool = True, **env_ids) -> None:
-    """Four steps of an episode, none of them done."""
+    """Add four steps of an episode, none of which is done."""
     buffer.add(**steps([0, 0, 0, 0], first), **env_ids)
     if ends:
         buffer.on_episode_end()
 
 
 def transitions_of(first: int) -> list[tuple[float, float]]:
-    """Of `play`: each one's tag, and that of the step from which its next_obs is."""
+    """Return for each transition of `play` its tag, and the tag of the step from which its next_obs comes."""
     return [(first + i, min(first + i + 2, first + 3)) for i in range(4)]
 
 
@@ -125,7 +125,7 @@ def found(buffer) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_each_process_has_its_own_window(kind, method):
     buffer = kind(100, FIELDS, Nstep=nstep(3))
-    play(buffer, 0, ends=False)  # two steps wait, here alone
+    play(buffer, 0, ends=False)  # two steps are pending, in this process only
     for first in (10, 20):
         answer_from(multiprocessing.get_context(method), play, buffer, first)
     assert found(buffer) == [*transitions_of(0)[:2], *transitions_of(10), *transitions_of(20)]
@@ -135,9 +135,9 @@ def test_each_process_has_its_own_window(kind, method):
 
 
 @EACH
-def test_a_forked_child_begins_streams_of_its_own(kind):
+def test_a_forked_child_begins_its_own_streams(kind):
     buffer = kind(100, FIELDS, Nstep=nstep(3))
-    play(buffer, 0, ends=False, env_ids=[0] * 4)  # with env_ids, each environment has a window of its own
+    play(buffer, 0, ends=False, env_ids=[0] * 4)  # with env_ids, each environment has a separate window
     answer_from(multiprocessing.get_context("fork"), play, buffer, 10, False)
     assert found(buffer) == [*transitions_of(0)[:2], *transitions_of(10)[:2]]
     assert answer_from(multiprocessing.get_context("fork"), kind.get_current_episode_len, buffer) == 0
@@ -145,7 +145,7 @@ def test_a_forked_child_begins_streams_of_its_own(kind):
 
 
 @EACH
-def test_a_forked_child_leaves_out_no_step_after_an_end_in_its_parent(kind):
+def test_a_forked_child_skips_no_step_after_an_episode_that_ended_in_its_parent(kind):
     buffer = kind(100, FIELDS, autoreset="next_step")
     buffer.add(**steps([1]))
     answer_from(multiprocessing.get_context("fork"), functools.partial(buffer.add, **steps([0], 10)))

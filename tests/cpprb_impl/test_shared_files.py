@@ -20,7 +20,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def train(buffer, first, steps):
-    """Add, sample and update, as a learner does; returns all that was sampled."""
+    """Add, sample and update, as a learner does; return all samples."""
     batches = []
     for step in range(first, first + steps):
         buffer.add(**make_rows(step, 1 + step % 3))
@@ -148,7 +148,7 @@ def test_n_step_transitions_and_frames_are_saved():
 
 
 class WithHole(MPReplayBuffer):
-    """A buffer in which slot 2 has no transition, because a process died while writing it."""
+    """A buffer whose slot 2 has no transition, because a process died while writing to it."""
 
     def _get_stored_slots(self) -> np.ndarray:
         slots = super()._get_stored_slots()
@@ -157,7 +157,7 @@ class WithHole(MPReplayBuffer):
 
 def test_a_hole_is_closed_by_saving_and_loading():
     buffer, resumed = WithHole(8, ENV_DICT), MPReplayBuffer(8, ENV_DICT)
-    buffer.add(**make_rows(0, 12))  # slot 2 has transition 10
+    buffer.add(**make_rows(0, 12))  # slot 2 would have transition 10
     loaded(saved(buffer), resumed)
     assert resumed.get_all_transitions()["act"].ravel().tolist() == [4, 5, 6, 7, 8, 9, 11]
     assert resumed.get_next_index() == 7
@@ -227,7 +227,7 @@ def test_loading_while_another_process_adds_is_an_error(kind, stored, monkeypatc
         child.join()
         return 1
 
-    # Called while transitions are added piece by piece, which these files are too small for.
+    # Called while transitions are added in pieces, for which these files are too small.
     monkeypatch.setattr(state, "rows_per_piece", adding)
     monkeypatch.setattr(state, "Frames", np.ndarray)
     with pytest.raises(RuntimeError, match="another process added transitions while these were being loaded"):

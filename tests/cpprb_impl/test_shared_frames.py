@@ -14,7 +14,7 @@ FRAME = (3, 5)
 
 
 def episode(first: int, steps: int, dtype: type = np.uint8, frame: tuple = FRAME, stack: int = STACK) -> dict:
-    """`steps` transitions whose observations are stacks of numbered frames; the first frame stands for older ones."""
+    """Return transitions whose observations are stacks of numbered frames, padded with the first frame."""
     size = int(np.prod(frame, dtype=int))
     frames = ((np.arange(steps + 1)[:, None] + first) * 7 + np.arange(size)).astype(dtype).reshape(-1, *frame)
     at = np.maximum(np.arange(steps + 1)[:, None] + np.arange(1 - stack, 1), 0)
@@ -32,7 +32,7 @@ def joined(*parts: dict) -> dict:
 
 
 def newest(rows: dict, capacity: int) -> dict:
-    """What a ring of `capacity` holds once `rows` are added, in the order of its slots."""
+    """Return what a ring of `capacity` contains after `rows` were added, in the order of its slots."""
     count = len(rows["act"])
     kept = {key: column[-capacity:] for key, column in rows.items()}
     return {key: np.roll(column, count % capacity if count > capacity else 0, axis=0) for key, column in kept.items()}
@@ -77,7 +77,7 @@ def wanted(rows: dict, options: dict) -> dict:
 @pytest.mark.parametrize("piece", [1, 7, 64])
 @pytest.mark.parametrize("capacity", [3, 20, 200])
 def test_rows_are_returned_unchanged(options: dict, kind: type, ends: bool, piece: int, capacity: int) -> None:
-    """cpprb's are silently wrong if on_episode_end was not called."""
+    """In cpprb, rows are silently wrong if on_episode_end was not called."""
     rows = wanted(joined(episode(0, 13), episode(50, 1), episode(90, 40), episode(150, 2), episode(200, 30)), options)
     buffer = kind(capacity, env_dict(), **options)
     add_all(buffer, rows, piece, ends)
@@ -121,7 +121,7 @@ def test_next_obs_need_not_continue_obs() -> None:
     st.integers(1, 15),
     st.sampled_from(OPTIONS[:3]),
 )
-def test_any_history_equals_whole_storage(history: list, capacity: int, options: dict) -> None:
+def test_any_history_yields_the_rows_of_whole_storage(history: list, capacity: int, options: dict) -> None:
     random = np.random.default_rng(1)
     buffer = ReplayBuffer(capacity, env_dict(), **options)
     rows, first = wanted(episode(0, 1), options), 0
@@ -165,7 +165,7 @@ def test_frames_are_stored_once() -> None:
     first, next_first = buffer._get_frame_numbers("obs", 0, buffer.get_stored_size())
     frames = buffer._read_frames("obs", np.arange(buffer._get_frames("obs")[1]))
     assert frames.shape[1:] == frame
-    # Each episode of 100 has 101 frames; its first stack is written whole, and a chunk more may be alive.
+    # Each episode of 100 steps has 101 frames. Its first stack is stored whole, and one more chunk may be in use.
     assert capacity <= len(frames) <= capacity * 1.05 + 2 * STACK
     assert (next_first == first + 1).all()
     assert buffer._get_frames("act") is None

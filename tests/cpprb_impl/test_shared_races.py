@@ -1,4 +1,4 @@
-"""Races: beside clear(), beside an add of more rows than the ring holds, and when the largest priority falls."""
+"""Races with clear(), with an add of more rows than fit into the ring, and when the largest priority falls."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_ring_of_one_row_is_never_empty(kind):
 
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")
-def test_stored_size_is_right_while_more_rows_are_added_than_fit(kind):
+def test_the_stored_size_is_right_while_more_rows_are_added_than_fit(kind):
     """The first rows are skipped, so their slots are still empty."""
     size, width, pairs = 64, 200_000, []
     buffer = kind(size, {"a": {"dtype": np.int64, "shape": width}})
@@ -97,7 +97,7 @@ def test_stored_size_is_right_while_more_rows_are_added_than_fit(kind):
 
 @pytest.mark.slow
 def test_the_largest_priority_does_not_fall_below_rows_added_meanwhile():
-    """An explorer reads it as large enough. Then the learner, which does not know the explorer's rows, lowers it."""
+    """An explorer finds it large enough. Then the learner, which does not know the explorer's rows, lowers it."""
     buffer = MPPrioritizedReplayBuffer(4096, {"a": {}}, alpha=1.0, eps=0.0)
     turns = multiprocessing.get_context("fork").Array("q", 2, lock=False)
     parent = os.getpid()
@@ -131,7 +131,7 @@ def test_the_largest_priority_does_not_fall_below_rows_added_meanwhile():
 
 
 def test_an_explorer_stopped_before_clear_removes_no_row_stored_after_it():
-    """Its claim covers cleared rows. With rows this wide, nearly every stop is inside add()."""
+    """Its claim covers cleared rows. With such wide rows, explorers are nearly always stopped inside add()."""
     buffer = MPReplayBuffer(300, WIDE_ENV_DICT)
     rows = make_rows(0, 1, width=WIDE)
     rows["next_obs"] = rows["next_obs"][:, :2]

@@ -10,7 +10,7 @@ import pytest
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 
 NARROW = [1, 2, 3, 5, 6, 7, 8, 9, 12, 13, 105]
-WIDE = [4095, 4096, 4097, 8190, 8193, 8195, 12_292]  # a row of these is read in pieces
+WIDE = [4095, 4096, 4097, 8190, 8193, 8195, 12_292]  # a row with this many bytes is read in pieces
 
 
 @pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer], ids=["uniform", "prioritized"])

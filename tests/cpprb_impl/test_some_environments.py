@@ -29,7 +29,7 @@ def make(kind, nstep=NSTEP, once=False, n_envs=N_ENVS, **options):
 
 
 class Environment:
-    """Episodes of various lengths; obs says environment and time, so that no two are alike."""
+    """Episodes of various lengths. obs contains environment and time, so that no two are equal."""
 
     def __init__(self, number: int) -> None:
         self.number, self.time, self.left = number, 0, 4 + number
@@ -50,11 +50,11 @@ class Environment:
 
 
 def calls(count=60, seed=0):
-    """What each call of add gets: environments, and a row of each."""
+    """Return the arguments of each call of add: environments, and a row of each."""
     random = np.random.default_rng(seed)
     environments = [Environment(number) for number in range(N_ENVS)]
     for call in range(count):
-        size = random.integers(1, N_ENVS + 1) if call > 5 else N_ENVS  # complete groups first, as in a usual loop
+        size = random.integers(1, N_ENVS + 1) if call > 5 else N_ENVS  # at first all environments, as in a usual loop
         ids = random.choice(N_ENVS, size, replace=False) if size < N_ENVS else np.arange(N_ENVS)
         rows = [environments[number].step() for number in ids]
         yield ids, {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -72,7 +72,7 @@ def contents(*buffers):
 
 
 def alone(kind, nstep, once):
-    """One buffer for each environment, with the same rows."""
+    """Return one buffer per environment, with the same rows."""
     buffers = [make(kind, nstep, once, n_envs=1) for _ in range(N_ENVS)]
     for ids, rows in calls():
         for at, number in enumerate(ids):
@@ -199,7 +199,7 @@ def test_bad_env_ids_change_nothing(kind, nstep, env_ids, rows, error, words):
 @pytest.mark.parametrize("dtype", ["list", "uint8", "int64"])
 @pytest.mark.parametrize("mask", [[1, 0, 1], [0, 0, 0], [0, 1, 0, 1], [1, 1]], ids=str)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_mask_of_other_than_bools_is_refused(kind, mask, dtype, options):
+def test_a_mask_that_does_not_contain_bools_is_refused(kind, mask, dtype, options):
     """Otherwise its zeros and ones would be environments, whose rewards are summed."""
     buffer = kind(24, {"rew": {}, "done": {}}, n_envs=len(mask), Nstep={"size": 2, "rew": "rew"}, **options)
     given = mask if dtype == "list" else np.array(mask, dtype)
@@ -226,8 +226,8 @@ def test_a_mask_of_other_than_bools_is_refused(kind, mask, dtype, options):
     ],
 )
 @pytest.mark.parametrize("kind", CLASSES)
-def test_numbers_may_repeat_an_environment(kind, n_envs, ids, options):
-    """Its rows are then in chronological order."""
+def test_env_ids_may_contain_an_environment_several_times(kind, n_envs, ids, options):
+    """The rows of that environment are then in chronological order."""
     fields = {"env": {}, "rew": {}, "done": {}}
     buffer = kind(24, fields, n_envs=n_envs, Nstep={"size": 2, "rew": "rew", "gamma": 1.0}, **options)
     buffer.add(env_ids=ids, env=ids, rew=10.0 ** np.arange(len(ids)), done=np.zeros(len(ids)))
@@ -240,7 +240,7 @@ def test_numbers_may_repeat_an_environment(kind, n_envs, ids, options):
     assert sorted(zip(kept["env"].ravel(), kept["rew"].ravel(), strict=True)) == sorted(windows)
 
 
-def test_rows_of_some_without_env_ids_are_refused():
+def test_rows_of_some_environments_without_env_ids_are_refused():
     buffer = make(m.ReplayBuffer)
     with pytest.raises(ValueError, match="pass env_ids"):
         buffer.add(**{name: value[:2] for name, value in next(iter(calls()))[1].items()})
@@ -256,7 +256,7 @@ def test_hindsight_buffers_refuse_several_environments(option):
 
 
 def next_step_calls(count=60):
-    """All rows of environments that begin a new episode in the step after the end of the last one."""
+    """Return all rows of environments that begin a new episode in the step after the end of the previous one."""
     environments, over = [Environment(number) for number in range(N_ENVS)], [None] * N_ENVS
     for _ in range(count):
         rows, real = [], []
@@ -279,7 +279,7 @@ def next_step_calls(count=60):
 @pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("nstep", [None, NSTEP])
 @pytest.mark.parametrize("kind", CLASSES)
-def test_autoreset_leaves_out_the_step_after_each_episode(kind, nstep, once, way):
+def test_autoreset_skips_the_step_after_each_episode(kind, nstep, once, way):
     if "MP" in kind.__name__:
         way = lambda b: b  # noqa: E731
     buffer, other = make(kind, nstep, once, autoreset="next_step"), make(kind, nstep, once)

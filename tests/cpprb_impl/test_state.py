@@ -1,4 +1,4 @@
-"""The state of a buffer beside its rows can be exported and restored, and invalid state is refused."""
+"""The state of a buffer apart from its rows can be exported and restored, and invalid state is refused."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_largest_priority_can_be_set(prioritized):
     assert prioritized.get_max_priority() == 0.5
 
 
-def test_rows_not_yet_seen_are_counted_and_not_changed():
+def test_rows_added_after_the_last_sample_are_counted_and_not_changed():
     buffer = PrioritizedReplayBuffer(8, ENV_DICT, check_for_update=True, alpha=1.0, eps=0.0)
     buffer.add(**make_rows(0, 5))
     assert buffer._get_unseen() == 5
@@ -162,7 +162,7 @@ def held(buffer):
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_exactly_the_named_slots_are_held(kind):
+def test_hold_marks_exactly_the_specified_slots_as_stored(kind):
     """Checks each change from each state against the definition."""
     for rows, next_index, stored in itertools.product((0, 3, 8, 13), range(8), range(9)):
         buffer = kind(8, ENV_DICT, seed=1)
@@ -181,7 +181,7 @@ def test_exactly_the_named_slots_are_held(kind):
         assert len(held(buffer)) == min(8, stored + 1)
 
 
-def test_slots_that_held_no_row_get_the_largest_priority(prioritized):
+def test_slots_that_contained_no_row_get_the_largest_priority(prioritized):
     largest = prioritized._get_leaves([4])
     for stored in (7, 2, 5):
         prioritized._hold(stored, stored)
@@ -190,14 +190,14 @@ def test_slots_that_held_no_row_get_the_largest_priority(prioritized):
     assert (np.diff(leaves[:2]) > 0).all() and leaves[1] < largest
 
 
-def test_priorities_of_rows_that_are_held_are_accepted_before_the_first_sample():
+def test_priorities_are_accepted_before_the_first_sample_after_hold():
     buffer = PrioritizedReplayBuffer(8, ENV_DICT, alpha=1, eps=0, check_for_update=True)
     buffer._hold(4, 4)
     buffer.update_priorities(np.arange(4), [1, 2, 3, 4])
     np.testing.assert_allclose(buffer._get_leaves(np.arange(4)), [1, 2, 3, 4])
 
 
-def test_slots_cannot_be_held_in_a_buffer_with_frames_or_beyond_the_capacity():
+def test_hold_refuses_buffers_with_frames_and_slots_beyond_the_capacity():
     with pytest.raises(ValueError, match="without shared frames"):
         ReplayBuffer(8, {"obs": {"shape": 4}}, next_of="obs")._hold(1, 1)
     buffer = ReplayBuffer(8, ENV_DICT)

@@ -23,14 +23,14 @@ FIELDS = {
     "next_obs": {"shape": WIDE},
     "done": {"dtype": bool},
 }
-LONG = 60_000  # rows: 32 MB
+LONG = 60_000  # rows with 32 MB
 SHORT = 1_000
 CAPACITY = 2_000
 
 
 @pytest.fixture
 def counter():
-    """How often a thread of its own came to run, while no thread is made to give the interpreter up."""
+    """Count how often another thread runs while no thread is forced to release the GIL."""
     ran, stop = [0], threading.Event()
 
     def run() -> None:
@@ -100,7 +100,7 @@ def test_no_row_is_torn_by_another_thread(kind: type, options: dict) -> None:
                     buffer.add(**make_rows(count, CAPACITY, WIDE))
                 else:
                     buffer.get_stored_size()
-        except ValueError as error:  # between clear() and add() it is empty
+        except ValueError as error:  # empty between clear() and add()
             if "empty" not in str(error):
                 errors.append(error)
         except BaseException as error:
@@ -160,7 +160,7 @@ for _ in range(10):
         thread.join()
 """
 
-#: the object at the end is let go when the interpreter's end has begun, and keeps it there
+#: While the interpreter is ending, the last object is released, and delays the end.
 ENDING = """
 import sys, threading, time
 import numpy as np

@@ -15,7 +15,7 @@ FIELDS = {"obs": {}, "act": {}, "rew": {}, "next_obs": {}, "done": {}}
 
 
 class Walk:
-    """Episodes of `length` steps; obs is the step's number, rew 1, 2, 3, ... over all steps."""
+    """Episodes of `length` steps. obs is the number of the step; rew is 1, 2, 3, ... over all steps."""
 
     def __init__(self, length=3, api="gymnasium", truncate=False):
         self.length, self.api, self.truncate = length, api, truncate
@@ -44,7 +44,7 @@ def ones(sample, step, episode):
 
 
 class Recorder:
-    """A buffer of this shape is all that `train` needs."""
+    """A buffer with all methods that `train` needs."""
 
     def __init__(self):
         self.calls = []

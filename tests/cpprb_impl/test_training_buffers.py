@@ -19,7 +19,7 @@ from .test_training import FIELDS, Walk, act, ones
 @pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
 def test_td_errors_become_priorities(kind):
     buffer = kind(9, FIELDS, alpha=1.0, eps=0.0, seed=1)
-    # From the second step on the transition of obs 1 is worth nine of the others.
+    # From the second step on, the transition of obs 1 has nine times the priority of any other.
     train(buffer, Walk(), act, lambda sample, *_: 1.0 + 8 * (sample["obs"].ravel() == 1), max_steps=9, batch_size=200)
     batch = buffer.sample(2000, beta=1.0)
     is_one = batch["obs"].ravel() == 1
@@ -55,8 +55,8 @@ def test_beta_can_be_chosen(beta, wanted):
 
 
 @pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
-def test_shared_buffers_can_be_trained_with(lock):
-    """cpprb's train refuses its own MP buffers."""
+def test_train_accepts_shared_buffers(lock):
+    """In cpprb, train refuses cpprb's own MP buffers."""
     buffer = MPReplayBuffer(9, FIELDS, lock=lock)
     updates = []
     train(buffer, Walk(), act, lambda sample, step, _: updates.append(step), max_steps=5)
@@ -66,7 +66,7 @@ def test_shared_buffers_can_be_trained_with(lock):
 
 
 def test_nothing_is_sampled_from_an_empty_buffer():
-    """Also with hindsight, where the buffer receives its transitions, and needs a goal, when the episode ends."""
+    """This includes hindsight buffers, which need a goal and store their transitions when an episode ends."""
 
     class Late(ReplayBuffer):
         waiting = ()
@@ -105,7 +105,7 @@ def hindsight(**options):
 
 @pytest.mark.parametrize("prioritized", [True, False])
 def test_hindsight_takes_its_goal_from_the_last_transition(prioritized):
-    """cpprb's train does not support HER."""
+    """In cpprb, train does not support HER."""
     buffer, updates = hindsight(prioritized=prioritized), []
 
     def update(sample, step, episode):
@@ -113,7 +113,7 @@ def test_hindsight_takes_its_goal_from_the_last_transition(prioritized):
         return ones(sample, step, episode) if prioritized else None
 
     train(buffer, Walk(), act, update, max_steps=5, after_step=with_goal)
-    assert updates == [3, 4]  # nothing is stored before the first episode's end
+    assert updates == [3, 4]  # nothing is stored before the end of the first episode
     rows = buffer.get_all_transitions()
     assert rows["goal"].ravel().tolist() == [3] * 3 + [3] * 3 + [3] * 2 + [2] * 2
     assert rows["rew"].ravel().tolist() == [-1, -1, 0, -1, -1, 0, -1, -1, -1, 0]
@@ -127,14 +127,14 @@ def test_hindsight_without_a_goal_is_refused():
     assert buffer.get_stored_size() == 10
 
 
-def test_beta_needs_priorities_of_hindsight_too():
+def test_beta_requires_priorities_in_hindsight_buffers_too():
     with pytest.raises(TypeError, match="beta"):
         train(hindsight(prioritized=False), Walk(), act, ones, max_steps=5, after_step=with_goal, beta=0.5)
     train(hindsight(), Walk(), act, ones, max_steps=5, after_step=with_goal, beta=lambda step: 0.5)
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-def test_n_step_buffers_can_be_trained_with(kind):
+def test_train_accepts_n_step_buffers(kind):
     buffer, updates = kind(99, FIELDS, Nstep={"size": 2, "rew": "rew", "gamma": 1.0, "next": "next_obs"}), []
 
     def update(sample, step, episode):

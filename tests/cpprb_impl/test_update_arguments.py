@@ -1,4 +1,4 @@
-"""Indexes and priorities that `update_priorities` accepts: all that cpprb accepts, and those that it gets wrong."""
+"""Indexes and priorities that `update_priorities` accepts: all that cpprb accepts, even those that it misreads."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def filled(module, kind="PrioritizedReplayBuffer", **options):
         options = {"alpha": 1.0, "eps": 0.0, **options}
     buffer = getattr(module, kind)(128, {"x": {}}, **options)
     buffer.add(x=np.arange(128))
-    buffer.sample(1)  # an MP buffer knows no transitions before
+    buffer.sample(1)  # before the first sample, an MP buffer accepts no priorities
     return buffer
 
 
 def weights(buffer):
-    """Of the rows that a beta of 1 weighs by their priorities."""
+    """Return the weights of the rows, which show their priorities since beta is 1."""
     batch = buffer.sample(2000, beta=1.0)
     return dict(zip(batch["indexes"].tolist(), batch["weights"].tolist(), strict=True))
 
@@ -68,7 +68,7 @@ def test_fractional_indexes_are_refused(index, ours):
 
 @pytest.mark.parametrize("index", [128, -1, 2**63, 2**64, -(2**63) - 2048, 10**30, 2.0**63, -1e30])
 def test_indexes_without_a_transition_are_refused(index, ours):
-    """However large: neither an OverflowError, nor another number in the message."""
+    """Even very large ones raise no OverflowError, and the message contains the same number."""
     for indexes in ([0, index], np.array([0, index]), np.array([0, index], object)):
         with pytest.raises(IndexError, match=rf"indexes\[1\] is {int(index)}, where no transition is stored"):
             ours.update_priorities(indexes, [4.0, 4.0])
@@ -127,7 +127,7 @@ def test_a_scalar_is_accepted_for_one_index_and_for_none(ours):
 
 
 def test_an_array_of_one_value_is_not_a_scalar(ours):
-    """A learner that lost the errors of its rows should get an error."""
+    """A learner that has lost the errors of its rows should receive an error."""
     with pytest.raises(ValueError, match="priorities must have one value per index, got 1 values for 2 indexes"):
         ours.update_priorities([0, 1], np.array([2.0]))
 
@@ -180,7 +180,7 @@ def test_numbers_of_any_type_are_accepted(value, ours):
 
 
 class Agent:
-    """An environment of one step an episode."""
+    """An environment with one step per episode."""
 
     def reset(self):
         return 0.0

@@ -26,7 +26,7 @@ MAKE = "from cpprb_impl import MPReplayBuffer; b = MPReplayBuffer(100, {'x': {}}
 
 
 def add_until_told(buffer: MPReplayBuffer, stop: str) -> None:
-    os.write(1, f"{os.getpid()}\n".encode())  # in one piece, beside others
+    os.write(1, f"{os.getpid()}\n".encode())  # written in one piece, since other processes write too
     while not Path(stop).exists():
         buffer.add(x=1)
         time.sleep(0.001)
@@ -34,9 +34,9 @@ def add_until_told(buffer: MPReplayBuffer, stop: str) -> None:
 
 @contextlib.contextmanager
 def started(code: str, stop: Path | None = None) -> Iterator[tuple[subprocess.Popen, Callable[[], str]]]:
-    """A process that runs `code` in a process group of its own, and a function that reads a line of what it says.
+    """Start a process that runs `code` in a new process group. Yield it, and a function that reads a line of output.
 
-    At the end no process that it started remains, and stderr is empty.
+    At the end, no process that it started may remain, and stderr must be empty.
     """
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)],
@@ -52,12 +52,12 @@ def started(code: str, stop: Path | None = None) -> Iterator[tuple[subprocess.Po
         process.kill()
         if stop is not None:
             stop.touch()
-        _, said = process.communicate(timeout=60)  # until the last process that has its stderr
+        _, said = process.communicate(timeout=60)  # returns when the last process that has its stderr ends
     assert said == ""
 
 
 def names_of(segment: str) -> set[str]:
-    """The segments of its maker that there are."""
+    """Return the existing segments of the segment's maker."""
     return {path.name for path in SHM.glob(prefix_of(segment).strip("/") + "*")}
 
 
@@ -67,7 +67,7 @@ def prefix_of(segment: str) -> str:
 
 
 def shells_of(segment: str) -> list[int]:
-    """The shells that watch the segment's maker. A shell's own child looks the same until it has become `sleep`."""
+    """Return the shells that watch the segment's maker. A child of a shell looks the same until it runs `sleep`."""
     parents = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -115,7 +115,7 @@ def test_the_name_is_removed_after_a_kill_while_explorers_live_on(method, tmp_pa
         owner.wait()
         wait_until_gone(segment)
         for explorer in explorers:
-            assert Path(f"/proc/{explorer}/stat").read_text().rpartition(")")[2].split()[0] != "Z"  # it lives
+            assert Path(f"/proc/{explorer}/stat").read_text().rpartition(")")[2].split()[0] != "Z"  # it is running
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_the_name_is_removed_after_the_constructor_fails():
 
 def test_ctrl_c_reaches_only_the_maker():
     code = "import signal, time; signal.signal(signal.SIGINT, lambda *_: print('heard', flush=True))\n"
-    # signal.pause would miss a signal that arrives just before it, and wait for ever.
+    # signal.pause would miss a signal that arrives just before it, and wait forever.
     with started(MAKE + code + "print('ready', flush=True)\nwhile True: time.sleep(0.05)") as (owner, line):
         segment = line()
         assert line() == "ready"
@@ -199,7 +199,7 @@ def test_the_watchdog_is_not_a_child_and_holds_no_file_open():
         open_there = {os.readlink(f) for f in Path(f"/proc/{shell}/fd").iterdir()}
         assert {name for name in open_there if not name.startswith("pipe:")} == {"/dev/null"}
         assert len(open_there) == 2
-        assert os.getsid(shell) not in (os.getsid(0), shell)  # so it can't get a terminal either
+        assert os.getsid(shell) not in (os.getsid(0), shell)  # so it cannot get a terminal either
 
 
 SUBREAPER = "import ctypes; assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0\n"
@@ -215,7 +215,7 @@ except ChildProcessError:
 
 @pytest.mark.parametrize("adopts", ["no", "subreaper", "PID 1"])
 def test_the_watchdog_is_not_a_child_of_a_maker_that_adopts_orphans(adopts):
-    """A supervisor would get it from `os.waitpid(-1)`. The control: a maker that adopts no orphans."""
+    """If it were, a supervisor would get it from `os.waitpid(-1)`. The control is a maker that adopts no orphans."""
     namespace = NEW_NAMESPACE if adopts == "PID 1" else []
     if namespace and subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no PID namespace can be made here")
@@ -231,7 +231,7 @@ def test_a_killed_watchdog_is_replaced():
     buffer = MPReplayBuffer(4, {"x": {}})
     (first,) = shells_of(buffer.segment)
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not watchdog._has_reader(watchdog._pipe[0]))  # its command line is gone before that
+    wait_until(lambda: not watchdog._has_reader(watchdog._pipe[0]))  # its command line disappears earlier
     MPReplayBuffer(4, {"x": {}}).close()
     (second,) = shells_of(buffer.segment)
     MPReplayBuffer(4, {"x": {}}).close()
@@ -240,7 +240,7 @@ def test_a_killed_watchdog_is_replaced():
 
 
 def kill_shells():
-    """Those of this process: they would wait for its end."""
+    """Kill the shells of this process, which would wait until it ends."""
     prefix = watchdog._segment_prefix()
     for shell in shells_of(prefix):
         os.kill(shell, signal.SIGKILL)
@@ -265,7 +265,7 @@ def test_the_name_is_removed_even_if_the_maker_closed_the_pipe():
     ):
         segment = line()
         assert line() == "closed"
-        time.sleep(0.5)  # in which a shell that trusts the pipe would have ended
+        time.sleep(0.5)  # long enough for a shell that trusts the pipe to end
         assert len(names_of(segment)) == 1 and len(shells_of(segment)) == 1
         owner.kill()
         owner.wait()
@@ -273,8 +273,8 @@ def test_the_name_is_removed_even_if_the_maker_closed_the_pipe():
 
 
 def test_a_shell_and_its_child_count_as_one_shell():
-    segment = "/cpprb_impl-0-test-0"  # of no process
-    code = "exec 3<&0; ( read -r line <&3; : ) & echo started; wait"  # a child with the shell's own command line
+    segment = "/cpprb_impl-0-test-0"  # of a process that does not exist
+    code = "exec 3<&0; ( read -r line <&3; : ) & echo started; wait"  # a child with the same command line as its shell
     shell = subprocess.Popen(
         ["/bin/sh", "-c", code, prefix_of(segment)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -285,13 +285,13 @@ def test_a_shell_and_its_child_count_as_one_shell():
 
 
 def test_other_code_may_close_the_pipe_and_take_its_number(tmp_path):
-    """As os.closerange() in a daemon does: the next buffer starts a new shell, and the other file remains open."""
+    """os.closerange() in a daemon does this. The next buffer starts a new shell, and the other file remains open."""
     MPReplayBuffer(4, {"x": {}}).close()
     number = watchdog._pipe[0]
     with (tmp_path / "other").open("wb") as other:
         os.dup2(other.fileno(), number)
         buffer = MPReplayBuffer(4, {"x": {}})
-        assert len(shells_of(buffer.segment)) == 2  # the first one waits for the end of this process
+        assert len(shells_of(buffer.segment)) == 2  # the first shell waits for the end of this process
         os.write(number, b"still open")
         os.close(number)
         buffer.close()

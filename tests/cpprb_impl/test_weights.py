@@ -1,4 +1,4 @@
-"""Importance weights under each option of `normalize`, in every class with priorities, against NumPy."""
+"""Importance weights with each option of `normalize`, in every class with priorities, agree with NumPy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NORMALIZE = ("buffer", "batch", None)
 
 
 def hindsight(size, fields, **options):
-    """A prioritized hindsight buffer, whose rows are those of its own ring."""
+    """Return a prioritized hindsight buffer, with rows added to its ring directly."""
     names = {"state": "id", "action": "id", "next_state": "next_id", "reward_func": len}
     fields = {**fields, "next_id": {}}
     return HindsightReplayBuffer(size, fields, max_episode_len=9, **names, **options).rb
@@ -39,7 +39,7 @@ MEMBERS = {
 
 
 def weights(priorities, drawn, normalize):
-    """(N P(i))^-beta of the drawn rows, as in Schaul et al., section 3.4."""
+    """Return (N P(i))^-beta of the drawn rows, as in Schaul et al., section 3.4."""
     leaves = (np.asarray(priorities) + EPS) ** ALPHA
     every = (len(leaves) * leaves / leaves.sum()) ** -BETA
     return every[drawn] / {"buffer": every.max(), "batch": every[drawn].max(initial=0), None: 1}[normalize]
@@ -75,7 +75,7 @@ def test_the_default_is_that_of_cpprb(name):
         np.testing.assert_allclose(batch["weights"], weights(np.arange(9), batch["indexes"], "buffer"), rtol=2e-5)
 
 
-def test_one_error_of_0_shrinks_only_the_weights_normalised_over_the_buffer():
+def test_a_single_error_of_0_reduces_only_the_weights_normalised_over_the_buffer():
     means = {}
     for normalize in NORMALIZE:
         buffer = PrioritizedReplayBuffer(2**12, FIELDS, normalize=normalize, seed=1, **OPTIONS)

@@ -34,7 +34,7 @@ OF_HINDSIGHT = ("strategy", "additional_goals", "max_episode_len", "goal_shape",
 
 @pytest.fixture(autouse=True)
 def in_new_folder(tmp_path, monkeypatch):
-    """For the files of the buffer with mmap_prefix."""
+    """Change to a new folder, for the files of the buffer with mmap_prefix."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -61,14 +61,14 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert one.keys() == other.keys()
     for name, value in other.items():
         assert getattr(one[name], "dtype", None) == getattr(value, "dtype", None), name
-        if name == "weights":  # powers, whose last bits differ between C libraries
+        if name == "weights":  # powers may differ in their last bits between C libraries
             np.testing.assert_allclose(one[name], value, rtol=1e-5, err_msg=name)
         else:
             np.testing.assert_array_equal(one[name], value, err_msg=name)
 
 
 def assert_goes_on(buffer: Any, expected: Any, kind: Kind) -> None:
-    """Assert that the buffers are equal, and stay so while they are used further."""
+    """Assert that the buffers are equal, and remain equal in further use."""
     assert type(buffer) is type(expected)
     assert_same(seen(buffer), seen(expected))
     for each in (buffer, expected):
@@ -89,13 +89,13 @@ def test_training_continues_from_a_file(name):
 def test_training_continues_from_a_pickle(name, protocol):
     kind = BUFFERS[name]
     buffer, expected = pickle.loads(written(f"{name}.{protocol}.pickle")), kind.fill(kind.make())
-    for each in (buffer, expected):  # a copy in another process draws numbers of its own
+    for each in (buffer, expected):  # since a copy in another process draws different numbers
         each.reseed(7)
     assert_goes_on(buffer, expected, kind)
 
 
 @pytest.mark.parametrize("name", LARGE_BATCHES)
-def test_large_batch_in_a_pickle_draws_as_a_new_one(name):
+def test_a_large_batch_class_in_a_pickle_draws_as_a_new_one(name):
     large_batch, expected = pickle.loads(written(f"{name}.4.pickle")), LARGE_BATCHES[name](2, 3, seed=7)
     large_batch.reseed(7)
     assert type(large_batch) is type(expected)
@@ -109,7 +109,7 @@ def test_public_names_in_a_pickle_are_those_of_the_package():
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_pickle_of_a_shared_buffer_attaches_to_its_segment(name):
+def test_a_pickle_of_a_shared_buffer_attaches_to_its_segment(name):
     buffer = SHARED[name]()
     kind = Kind(SHARED[name], buffer.get([]), n_envs=buffer.n_envs)
     kind.add(buffer, 0, STEPS)
@@ -122,7 +122,7 @@ def test_pickle_of_a_shared_buffer_attaches_to_its_segment(name):
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_pickle_of_a_shared_buffer_is_refused_where_its_segment_is_not(name):
+def test_a_pickle_of_a_shared_buffer_is_refused_if_its_segment_does_not_exist(name):
     with pytest.raises(RuntimeError, match=ANY_HOST):
         pickle.loads(written(f"{name}.2.pickle"))
     with pytest.raises(FileNotFoundError, match=ANY_SEGMENT):
@@ -140,8 +140,8 @@ def test_every_public_class_is_among_the_kinds():
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in WRITTEN.glob("*.4.pickle")))
-def test_pickle_contains_no_names_of_the_tests(name):
-    """Or the data could no longer be read once the tests have other names."""
+def test_no_pickle_contains_names_of_the_tests(name):
+    """If it did, the data could no longer be read after tests are renamed."""
     reader = Reader(written(name))
     reader.load()
     assert not [each for each in reader.named if each.startswith(("tests", "__main__"))]

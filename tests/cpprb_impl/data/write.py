@@ -1,11 +1,11 @@
 """Write one file and one pickle of each kind of buffer, which every later version of the package must load.
 
-The data was written by revision 49407d2 with Python 3.11 and NumPy 1.26. To add a kind, add it to `BUFFERS` or `OTHERS`
-and run
+The data was written by revision 49407d2 with Python 3.11 and NumPy 1.26. To add a kind of buffer, add it to
+`BUFFERS` or `OTHERS` and run
 
     .venv/bin/python -m tests.cpprb_impl.data.write
 
-which writes what is missing. It never replaces a file, since only those of old revisions show that these can be read.
+which writes the missing files. It never replaces a file, since only files of old revisions show that these can be read.
 tests/integrations/data/write.py does the same for the classes that need PyTorch.
 """
 
@@ -29,9 +29,9 @@ import cpprb_impl as m
 
 WRITTEN = Path(__file__).parent / "written"
 SIZE = 8
-EPISODE = 5  # steps
-STEPS = 11  # more than SIZE, and the last episode is unfinished
-LATER = 4  # further steps, which complete n-step transitions and the episode
+EPISODE = 5  # steps per episode
+STEPS = 11  # more steps than SIZE; the last episode is unfinished
+LATER = 4  # further steps, which complete n-step transitions and the last episode
 
 FIELDS: dict[str, dict[str, Any]] = {
     "obs": {"shape": (2, 3)},
@@ -57,8 +57,8 @@ ENDED_NSTEP = {**NSTEP, "truncated": "truncated", "discount": "discount"}
 
 
 def step(time: int, n_envs: int, axis: int = -1) -> dict[str, Any]:
-    """Return a step of each environment, all of whose fields follow from its number. obs has the last three frames."""
-    first = time + 10 * (time // EPISODE)  # no episode begins where the one before ended
+    """Return a step of each environment, with fields computed from the time. obs has the last three frames."""
+    first = time + 10 * (time // EPISODE)  # no episode begins where the previous one ended
     number = np.array([first + 100 * environment for environment in range(n_envs)])
     frames = np.moveaxis(np.repeat(number[:, None, None] + [[[0, 1, 2]]], 2, axis=1), 2, axis)
     pair = np.zeros(n_envs, ODD["pair"]["dtype"])
@@ -86,12 +86,12 @@ class Kind:
     make: Callable[[], Any]
     fields: Iterable[str] = tuple(WITH_NEXT)
     n_envs: int = 1
-    axis: int = -1  # of frames
+    axis: int = -1  # of the frames in a stack
     steps: int = STEPS
     priorities: bool = False
     some: bool = False  # whether each step leaves out one environment
     saved: bool = True  # whether it has save_transitions
-    protocols: tuple[int, ...] = (4,)  # of its pickles
+    protocols: tuple[int, ...] = (4,)  # protocols of its pickles
 
     def add(self, buffer: Any, first: int, end: int) -> None:
         for time in range(first, end):
@@ -106,7 +106,7 @@ class Kind:
                 buffer.on_episode_end()
 
     def fill(self, buffer: Any) -> Any:
-        """Add the steps that are in the data, between which samples are drawn."""
+        """Add the steps that are in the data, and draw samples between them."""
         half = self.steps * 2 // 3
         self.add(buffer, 0, half)
         if self.steps:
@@ -117,7 +117,7 @@ class Kind:
         return buffer
 
     def go_on(self, buffer: Any) -> None:
-        """Use the buffer further, in a way that depends on all of its state."""
+        """Continue to use the buffer, in a way that depends on its whole state."""
         if self.priorities:
             buffer.update_priorities(np.arange(4), [3.0, 2.0, 0.125, 1.0])
         self.add(buffer, self.steps, self.steps + LATER)
@@ -127,7 +127,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Hindsight(Kind):
-    """A `HindsightReplayBuffer`, whose last episode is pending."""
+    """A `HindsightReplayBuffer` with a pending episode."""
 
     saved: bool = False
 
@@ -140,7 +140,7 @@ class Hindsight(Kind):
 
 def hindsight(**options: Any) -> m.HindsightReplayBuffer:
     fields: dict[str, dict[str, Any]] = {"obs": {}, "act": {"dtype": np.int64}, "next_obs": {}}
-    # The reward is a function of NumPy, since the pickle names it: the data must not depend on where these tests are.
+    # The reward function is from NumPy, since the pickle contains its name, which must not depend on these tests.
     return m.HindsightReplayBuffer(4 * SIZE, fields, EPISODE, np.clip, strategy="final", seed=1, **options)
 
 
@@ -186,7 +186,7 @@ BUFFERS = {
     "selective": Kind(lambda: m.SelectiveReplayBuffer(SIZE, obs_shape=(2, 3), Nepisodes=3, seed=1), saved=False),
     "hindsight": Hindsight(lambda: hindsight(prioritized=False)),
     "hindsight_prioritized": Hindsight(lambda: hindsight(prioritized=True)),
-    # Only their files: one cannot be pickled, and the pickles of the others name a segment (`OTHERS`).
+    # Files only: one cannot be pickled, and the pickles of the others name a segment (`OTHERS`).
     "mmap_prefix": Kind(private(FRAMES, mmap_prefix="mapped", **BOTH), protocols=()),
     "shared": Kind(private(FRAMES, kind=m.MPReplayBuffer, **BOTH), protocols=()),
     "shared_prioritized": Kind(
@@ -201,12 +201,12 @@ SHARED = {
     "segment": lambda: m.MPReplayBuffer(SIZE, FRAMES, n_envs=2, autoreset="next_step"),
     "segment_prioritized": lambda: m.MPPrioritizedReplayBuffer(SIZE, FIELDS, Nstep={**NSTEP, "next": ()}),
 }
-# What the pickles of shared buffers have in place of the names of a segment and of a host.
+# These replace the names of segments and hosts in pickles of shared buffers.
 ANY_SEGMENT, ANY_BOOT, ANY_HOST = "/cpprb_impl-0-any-0", "any boot", "any host"
 
 
 def pickle_of_shared(buffer: Any) -> bytes:
-    """Return a pickle without names of this host. Before protocol 4, a string can be replaced by a longer one."""
+    """Return a pickle without names of this host. With protocols below 4, strings can be replaced by longer ones."""
     with mock.patch.object(socket, "gethostname", return_value=ANY_HOST):
         written = pickle.dumps(buffer, protocol=2)
     return renamed(written, {buffer.segment: ANY_SEGMENT, this_boot(): ANY_BOOT})
@@ -229,7 +229,7 @@ def this_boot() -> str:
 
 
 class Reader(pickle.Unpickler):
-    """Reads a pickle, and notes the objects that it names."""
+    """Reads a pickle, and records the objects that it names."""
 
     def __init__(self, written: bytes) -> None:
         super().__init__(io.BytesIO(written))
@@ -264,7 +264,7 @@ def file_of(kind: Kind) -> bytes:
 
 
 def contents() -> dict[str, Callable[[], bytes]]:
-    """Return what makes each file of `WRITTEN`."""
+    """Return the function that makes each file of `WRITTEN`, by name."""
     made: dict[str, Callable[[], bytes]] = {}
     for name in FILES:
         made[f"{name}.npz"] = lambda kind=BUFFERS[name]: file_of(kind)
