@@ -31,13 +31,13 @@
 #define STOPS 0
 #endif
 #ifndef FAILURES
-#define FAILURES 0 /* to take a chunk whose memory is not yet allocated */
+#define FAILURES 0 /* failed attempts to take a chunk whose memory is not yet allocated */
 #endif
 #ifndef CLEARS
 #define CLEARS 0
 #endif
 #ifndef STORED
-#define STORED 0 /* rows stored at the start; with 1, its frame is in a chunk of an explorer that died */
+#define STORED 0 /* rows stored at the start, 0 or 1; the frame is in a chunk of an explorer that died */
 #endif
 #ifndef LATER
 #define LATER 0 /* calls made after all explorers have finished; each must find a chunk */
@@ -45,16 +45,16 @@
 
 byte head = STORED, cleared, holes_until;
 byte word[CAPACITY], ref[CAPACITY];
-byte want[CAPACITY]; /* the frame that the row in this slot should have; read by the checks only */
+byte want[CAPACITY]; /* the frame that the row in this slot should have; only the checks read this */
 bool claim[REGISTRATIONS], locked[REGISTRATIONS + 1];
 byte chunk[CHUNKS];  /* a chunk's word: 0, WRITING(0, registration) or WRITTEN(e) */
 bool filling[REGISTRATIONS];
-byte open[REGISTRATIONS], used[REGISTRATIONS], appended[REGISTRATIONS]; /* a registration's place; `open` is the chunk's number + 1 */
+byte open[REGISTRATIONS], used[REGISTRATIONS], appended[REGISTRATIONS]; /* where a registration appends; `open` is its chunk + 1 */
 byte first_word[CHUNKS * FRAMES], second_word[CHUNKS * FRAMES];
 byte finished, deaths, stops, failures;
 bool recovered; /* from now on, every explorer must find a chunk */
 #if WEAK_F2
-bool loose[CHUNKS]; /* its writer has claimed no row since filling it: only the chunk's word orders these frames */
+bool loose[CHUNKS]; /* its writer has claimed no row since filling it, so only its word orders these frames */
 #endif
 #if WEAK_F3
 bool promised[CHUNKS];
@@ -117,7 +117,7 @@ F2: /* look for a chunk whose rows have expired, or else for a fresh one */
     :: else
     fi
   }
-#if WEAK_F3 /* a frame's word becomes visible before the chunk is taken, which is reserved here */
+#if WEAK_F3 /* a frame's word becomes visible before its chunk is taken; the chunk is reserved here */
   STEP(
     do
     :: c < CHUNKS && (promised[c] || !is_written(chunk[c])) -> c++
@@ -140,7 +140,7 @@ end_F2: /* discard this execution if the chunk cannot be taken after all */
     :: c < CHUNKS && !chunk[c] && failures < FAILURES -> failures++; c = 0; goto take_back
     :: c < CHUNKS -> e = chunk[c]
     fi);
-  STEP(/* take it */
+  STEP(/* take the chunk */
     if
     :: chunk[c] != e -> c = 0; e = 0; goto F2
     :: else ->
@@ -159,11 +159,11 @@ end_F2: /* discard this execution if the chunk cannot be taken after all */
   STEP(filling[registration] = true);
 #endif
 
-F3: /* append */
+F3: /* append the frame */
   skip;
   STEP(assert(chunk[mine - 1] == WRITING(0, registration)); value++; first_word[AT] = value);
   STEP(second_word[AT] = value);
-#if WEAK_F2 /* unordered with the chunk's previous writer, whose word overwrites ours */
+#if WEAK_F2 /* not ordered after the chunk's previous writer, whose word overwrites ours */
   STEP(if :: old > 0 -> second_word[AT] = old; old = 0 :: else fi);
 #endif
   atomic {
@@ -204,7 +204,7 @@ E4:
   skip;
   STEP(seen = (WEAK_E4_LATE && is_writing(seen) -> seen : word[SLOT(s)]);
     if
-    :: row_of(seen) > s -> seen = 0; goto next /* lapped: dropped */
+    :: row_of(seen) > s -> seen = 0; goto next /* lapped: the row is dropped */
     :: is_writing(seen) && locked[registration_of(seen)] -> seen = 0; goto claim_again
     :: is_writing(seen) && !locked[registration_of(seen)] -> dead = registration_of(seen); locked[dead] = true; seen = 0; goto B0
     :: else -> word[SLOT(s)] = WRITING(s, registration); seen = 0
@@ -291,7 +291,7 @@ take_back: /* return the chunks of this call; frames appended to the open chunk 
     filling[registration] = false;
     goto E8);
 
-B0: /* as F4, for the chunks of the dead process */
+B0: /* like F4, for the chunks of the dead process */
   skip;
 #define CLOSE_GRAVE \
   STEP(e = head); \
@@ -364,8 +364,8 @@ end:
   skip
 }
 
-/* A reader writes nothing that other processes see: a single read that may begin at any time covers any number of
- * readers and reads. */
+/* A reader writes nothing that other processes see, so a single read that may begin at any time represents any number
+ * of readers and reads. */
 proctype reader() {
   byte slot, seen, expected, at, first, second;
   atomic {

@@ -1,7 +1,7 @@
 /* The gate of cpprb 11's MPReplayBuffer, with the steps of its source (PyReplayBuffer.pyx: `add`, `sample`,
  * `_lock_explorer`, `_lock_learner` ...). It is the negative control of rows.pml. Waiting for an event and clearing it
- * are separate steps. Each explorer adds one row, and a learner samples once. The buffer initially holds row 0, or no
- * row (NEW). */
+ * are separate steps. Each explorer adds one row, and a learner samples once. The buffer initially contains row 0, or
+ * no row (NEW). */
 #ifndef EXPLORERS
 #define EXPLORERS 2
 #endif

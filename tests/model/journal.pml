@@ -21,7 +21,7 @@
 #define BATCH 0 /* a learner takes journal numbers for all its updates at once */
 #endif
 #ifndef DEAF
-#define DEAF 0 /* a learner that updates does not catch up, which leaves fewer states */
+#define DEAF 0 /* learners that update do not catch up, which reduces the number of states */
 #endif
 #include "learner.pml"
 
@@ -37,7 +37,7 @@
 byte entry[ENTRIES];
 byte journal; /* the number of the next entry */
 byte place[3]; /* per learner: how far it has read, + 1; 0 if it has no place */
-byte updated; /* learners that have made all their updates */
+byte updated; /* the number of learners that have made all their updates */
 
 #define HAS_OTHERS (me != 0 && place[0] != 0 || me != 1 && place[1] != 0 || me != 2 && place[2] != 0)
 
@@ -52,7 +52,7 @@ byte updated; /* learners that have made all their updates */
   } \
   atomic { PASS_OVER(0); PASS_OVER(1); PASS_OVER(2) }
 
-/* A learner that finds an entry of a later round there was overtaken, and takes another number. */
+/* If the entry is from a later round, the learner was overtaken and takes another number. */
 #define WRITE_ENTRY(done) \
   do \
   :: e = entry[number % ENTRIES]; \
@@ -72,7 +72,7 @@ byte updated; /* learners that have made all their updates */
 #define ANNOUNCE if :: others -> WRITE_ENTRY(false) :: else fi
 #define MAY_DIE if :: KILLS -> updated++; goto killed :: skip fi
 
-/* With more than two updates, each writes a different value from the one before. */
+/* With more than two updates, each writes a different value than the previous one. */
 #define VALUE (FIRST_UPDATES > 2 && updates % 2 == 0 -> 1 : value)
 
 /* U2: compare-and-swap, if the low bits are still those of the sampled row. */
@@ -107,7 +107,8 @@ byte updated; /* learners that have made all their updates */
     fi \
   }
 
-/* After the last update: write a new entry if any became old before it was done. The first one is the oldest. */
+/* After the last update: write a new entry if any entry became old before its update was done. The first entry is the
+ * oldest. */
 #define SAY_AGAIN \
   if :: others && changed && !NO_AGAIN && (overtaken || is_old(first, journal)) -> TAKE_NUMBERS(1); WRITE_ENTRY(true) :: else fi; \
   if \

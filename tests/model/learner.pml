@@ -3,8 +3,8 @@
 #include "ring.pml"
 #define NO_LEAF 0
 
-/* Set the leaves of rows r to `end`: the slot's priority if its word is `written(s)` and the low bits of s match, else
- * 0. */
+/* Set the leaves of the rows from r up to `end` to the slot's priority if its word is `written(s)` and the low bits of
+ * s match, otherwise to 0. */
 #define LOOK_AT_ROWS(end) \
   do \
   :: r < end -> \

@@ -5,7 +5,7 @@
 #define ORDER_(weak, first, second) ORDER_##weak(first, second)
 #define ORDER(weak, first, second) ORDER_(weak, first, second)
 
-/* Which processes run, a reader (rows.pml) or learners with trees (learner.pml), and which additional checks. */
+/* Which processes run: a reader (rows.pml), or learners with trees (learner.pml); and which additional checks apply. */
 #ifndef READER
 #define READER 0
 #endif
@@ -93,7 +93,7 @@
 #define WEAK_U2 0
 #endif
 
-/* Steps that are left out or changed. ONLY_ROWS allows two writers in one slot, to check what a reader then sees. */
+/* Steps that are omitted or changed. ONLY_ROWS allows two writers in one slot, to check what a reader then sees. */
 #ifndef FETCH_ADD
 #define FETCH_ADD 0
 #endif

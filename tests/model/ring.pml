@@ -75,7 +75,7 @@ byte writer_of[LAST_ROW + 1], step_of[LAST_ROW + 1]; /* read by the checks only 
 #endif
 #define RAISE(s) STEP(if :: largest <= s -> largest = s + 1 :: else fi)
 
-/* Read by the checks only. */
+/* Only the checks read these. */
 byte finished, deaths, stops;
 byte writers[CAPACITY];
 #if HISTORY
@@ -114,7 +114,7 @@ proctype explorer(byte rows) {
   byte old;
 #endif
 
-E1: /* take a registration whose lock is free */
+E1: /* take a registration whose lock is not held */
   skip;
   STEP(!locked[0] || !locked[REGISTRATIONS - 1] || !locked[REGISTRATIONS / 2] ->
     if
@@ -147,7 +147,7 @@ E4: /* mark */
   STEP(s = h + i; seen = word[SLOT(s)];
     if
     :: FETCH_ADD
-    :: !FETCH_ADD && row_of(seen) > s -> NEXT_ROW(E4, E5) /* lapped: dropped */
+    :: !FETCH_ADD && row_of(seen) > s -> NEXT_ROW(E4, E5) /* lapped: the row is dropped */
     :: !FETCH_ADD && is_writing(seen) && row_of(seen) < s -> goto held
     :: else
     fi);
@@ -223,7 +223,7 @@ E6: /* ... then the last word, and commit */
 #if LARGEST && !WEAK_E8
      RAISE(s);
 #endif
-#if WEAK_E4 /* unordered with the slot's previous writer, whose word overwrites ours */
+#if WEAK_E4 /* not ordered after the slot's previous writer, whose word overwrites ours */
      STEP(if :: old != UNWRITTEN -> second_word[SLOT(s)] = old :: else fi);
 #endif
   :: else -> CUT /* the row was dropped, or is added later */

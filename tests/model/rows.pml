@@ -3,8 +3,8 @@
 #include "ring.pml"
 
 #if READER
-/* A reader writes nothing that other processes see: a single draw that may begin at any time covers any number of
- * readers and draws. */
+/* A reader writes nothing that other processes see, so a single draw that may begin at any time represents any number
+ * of readers and draws. */
 proctype reader() {
   byte slot, seen, first, second;
   atomic {

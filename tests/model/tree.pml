@@ -1,5 +1,5 @@
 /* A learner and its tree, while explorers add. Once all explorers have finished, died or stopped, and the learner has
- * caught up once more, its tree holds the priority of each stored row, and no other. */
+ * caught up once more, its tree contains the priority of each stored row and no other priority. */
 #include "learner.pml"
 
 init {

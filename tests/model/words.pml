@@ -1,8 +1,8 @@
-/* Shared by ring.pml and frames.pml: the switches, the words of slots, and steps before which an explorer may die. */
+/* Definitions for ring.pml and frames.pml: switches, words of slots, and steps before which an explorer may die. */
 #include "orders.pml"
 
 /* A slot's word: two bits for its state, two for the registration, the others for the row's number. */
-#define FREE(s) (PLAIN_FREE -> 0 : (s) << 4) /* the process that should have written row s died; FREE(0) initially */
+#define FREE(s) (PLAIN_FREE -> 0 : (s) << 4) /* the process that should write row s has died; initially FREE(0) */
 #define WRITING(s, registration) ((s) << 4 | (registration) << 2 | 1)
 #define WRITTEN(s) ((s) << 4 | 2)
 #define is_writing(w) (((w) & 3) == 1)
