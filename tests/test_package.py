@@ -31,7 +31,7 @@ def test_an_unknown_attribute_of_the_package_is_an_error():
         _ = cpprb_impl.__versions__
 
 
-def test_the_named_pythons_are_tested_and_have_wheels():
+def test_the_listed_pythons_are_tested_and_have_wheels():
     named = [line.split(" :: ")[-1] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.", line)]
     tested, built = ((ROOT / ".ci" / script).read_text(encoding="utf-8") for script in ("pythons", "wheels"))
     assert f"${{*:-{' '.join(named)}}}" in tested

@@ -100,7 +100,7 @@ def test_keyed_rows_of_any_fields_are_all_different(name: str) -> None:
     assert numbers.tolist() == list(range(200))
 
 
-def test_steps_are_unchanged_as_dicts() -> None:
+def test_converting_steps_to_dicts_changes_no_value() -> None:
     columns = keyed_columns(FIELDS["Pendulum-v1"], 5)
     known = AddedRows(columns, FIELDS["Pendulum-v1"])
     again = {name: np.stack([step[name] for step in as_dicts(columns)]) for name in columns}

@@ -108,7 +108,7 @@ def test_compressed_rows_are_returned_unchanged(
         adapter.close()
 
 
-def test_an_operation_that_a_peer_lacks_is_refused_by_name() -> None:
+def test_an_operation_that_a_peer_lacks_is_refused_and_named_in_the_error() -> None:
     spec = Spec(8, CARTPOLE, next_of=True)
     with pytest.raises(NotImplementedError, match="baselines-style has no compression of next_obs or frames"):
         adapter_class("baselines-style").make(spec)

@@ -33,7 +33,7 @@ def five_steps(buffer) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("library", ["cpprb", "cpprb_impl"])
-def test_cpprb_and_ours_make_n_step_rows(library: str) -> None:
+def test_cpprb_and_our_buffer_make_n_step_rows(library: str) -> None:
     module = pytest.importorskip(library)
     stored = five_steps(module.ReplayBuffer(8, ENV, Nstep=THREE_STEPS))
     assert stored["rew"].ravel().tolist() == [1.75] * 3 and stored["next_obs"][:, 0].tolist() == [3, 4, 5]
@@ -50,7 +50,7 @@ def test_our_mp_class_makes_n_step_rows_and_cpprb_ignores_the_option() -> None:
 
 
 @pytest.mark.parametrize("library", ["cpprb", "cpprb_impl"])
-def test_cpprb_and_ours_are_saved_and_loaded(library: str, tmp_path: Path) -> None:
+def test_cpprb_and_our_buffer_can_be_saved_and_loaded(library: str, tmp_path: Path) -> None:
     module = pytest.importorskip(library)
     saved, loaded = (module.ReplayBuffer(8, ENV) for _ in range(2))
     before = five_steps(saved)
@@ -90,7 +90,7 @@ def test_rllib_returns_and_restores_its_state() -> None:
 
 
 @pytest.mark.parametrize("name", registry.every())
-def test_the_last_release_is_the_installed_version(name: str) -> None:
+def test_the_stated_release_is_the_installed_version(name: str) -> None:
     cls = registry.peer_class(name)
     version = registry.describe(name).version
     release = cls.contract.release

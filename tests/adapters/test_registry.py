@@ -78,7 +78,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_installed")
-def test_a_peer_that_is_not_installed_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_for_a_peer_that_is_not_installed_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters.base, "sys", SimpleNamespace(version_info=(3, 11, 0)))  # which has wheels
     assert describe("rllib").reason == "ray is not installed"
     assert describe("rllib").features
@@ -104,7 +104,7 @@ def test_a_peer_that_has_no_wheels_for_a_later_python_is_not_a_failure(
         adapter_class(name).version()
 
 
-def test_naming_a_peer_imports_no_library() -> None:
+def test_looking_up_a_peer_imports_no_library() -> None:
     code = f"""
 import sys
 from adapters.registry import adapter_class, describe

@@ -88,7 +88,7 @@ def test_a_training_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
         (["--seconds=0"], "--seconds must be above 0, got 0"),
     ],
 )
-def test_bad_options_are_named(arguments, problem):
+def test_the_error_for_a_bad_option_names_it(arguments, problem):
     status, said = Program(*arguments).ends()
     assert status == 2 and problem in said, said
 
@@ -109,6 +109,6 @@ def test_a_training_that_cannot_begin_is_refused_before_hosts_are_created(argume
     assert status == 2 and problem in said and "starting Ray" not in said, said
 
 
-def test_a_missing_cluster_is_named(tmp_path):
+def test_the_error_says_if_there_is_no_cluster(tmp_path):
     status, said = Program("--address=127.0.0.1:6398", "--folder", tmp_path / "run").ends()
     assert status == 2 and "127.0.0.1:6398" in said and "Traceback" not in said, said

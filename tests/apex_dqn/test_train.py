@@ -232,7 +232,7 @@ def test_the_examples_run(example):
         (("--capacity", "1000000000000"), "No space left on device"),
     ],
 )
-def test_bad_arguments_are_named(arguments, said, tmp_path):
+def test_the_error_for_a_bad_argument_names_it(arguments, said, tmp_path):
     run = Training(*arguments, "--folder", tmp_path / "run")
     status, printed = run.ends()
     assert status == 2 and said in printed and "Traceback" not in printed

@@ -234,7 +234,7 @@ OF_ONE_ENVIRONMENT = {
 
 
 @pytest.mark.parametrize("make_one", OF_ONE_ENVIRONMENT.values(), ids=OF_ONE_ENVIRONMENT)
-def test_env_ids_are_refused_by_name_if_there_is_one_environment(make_one):
+def test_the_error_for_env_ids_says_if_there_is_only_one_environment(make_one):
     buffer = make_one()
     rows = {"obs": 0, "act": 0, "next_obs": 0, "done": 0, "rew": 0, "info": None}
     for env_ids in ([0], np.ones(1, bool), None):

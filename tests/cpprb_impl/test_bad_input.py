@@ -113,14 +113,14 @@ STEPS = {"size": 2}
     ],
 )
 @pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
-def test_a_bad_option_is_named(kind, option, value, error, says):
+def test_the_error_for_a_bad_option_names_it(kind, option, value, error, says):
     with pytest.raises(error, match=says):
         kind(**{"size": 4, "env_dict": {"obs": {}, "done": {}}, option: value})
 
 
 @pytest.mark.parametrize(("value", "error"), [(10**400, ValueError), (np.ones(3), TypeError)])
 @pytest.mark.parametrize("option", ["alpha", "eps"])
-def test_a_bad_exponent_is_named(option, value, error):
+def test_the_error_for_a_bad_exponent_names_it(option, value, error):
     with pytest.raises(error, match=option):
         PrioritizedReplayBuffer(4, ENV_DICT, **{option: value})
 
@@ -131,7 +131,7 @@ def test_attaching_to_something_other_than_a_string_is_refused(segment):
         MPReplayBuffer.attach(segment)
 
 
-def test_a_failed_allocation_is_an_exception():
+def test_a_failed_allocation_raises_an_exception():
     with pytest.raises(MemoryError):
         ReplayBuffer(2**55, {"obs": {"shape": 1000}})
     with pytest.raises(MemoryError):

@@ -106,7 +106,7 @@ def readonly(column: np.ndarray) -> np.ndarray:
         (lambda out: out | {"rew": out["rew"][:, 0]}, ValueError),
     ],
 )
-def test_arrays_of_out_that_do_not_fit_are_named(buffer, wrong, error) -> None:
+def test_the_error_names_arrays_of_out_that_do_not_fit(buffer, wrong, error) -> None:
     out = buffer.sample(8)
     kept = out["obs"].copy()
     with pytest.raises(error, match="rew"):

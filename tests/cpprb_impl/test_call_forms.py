@@ -202,7 +202,7 @@ def test_the_comparison_detects_types_shapes_and_errors():
     assert outcome(int, "a") is ValueError
 
 
-def test_a_bad_exponent_is_named():
+def test_the_error_for_a_bad_exponent_names_it():
     for kind in ("PrioritizedReplayBuffer", "MPPrioritizedReplayBuffer"):
         for options in ({"alpha": None}, {"eps": "0.5"}):
             with pytest.raises(TypeError, match=f"{next(iter(options))} must be a number, got "):

@@ -221,7 +221,7 @@ def test_copies_in_child_processes_draw_different_numbers(method):
     assert drawn[0] != drawn[1] != drawn[2] != drawn[0]
 
 
-def test_cpprb_cannot_be_pickled():
+def test_buffers_of_cpprb_cannot_be_pickled():
     """Its single-process buffers can be neither pickled nor copied."""
     cpprb = pytest.importorskip("cpprb")
     with pytest.raises(TypeError):

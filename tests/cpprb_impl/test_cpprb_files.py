@@ -131,7 +131,7 @@ def test_files_are_loaded_into_prioritized_buffers():
 
 
 @needs_cpprb
-def test_n_step_files_are_for_n_step_buffers():
+def test_n_step_files_are_loaded_only_into_n_step_buffers():
     nstep = {"size": 2, "rew": "rew", "next": "next_obs"}
     theirs = cpprb.ReplayBuffer(9, FIELDS, Nstep=nstep)
     play(theirs, [5])
@@ -162,7 +162,7 @@ DTYPES = ["f2", "f4", ">f8", "i1", "u2", "?", "c8", "U3", "S4", "M8[s]", "m8[3ms
 
 @needs_cpprb
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_is_loaded(dtype):
+def test_fields_of_every_dtype_are_loaded(dtype):
     buffers = [kind(4, {"x": {"dtype": dtype, "shape": 2}}) for kind in (cpprb.ReplayBuffer, ReplayBuffer)]
     buffers[0].add(x=np.array([0, 1]).astype(dtype))
     buffers[1].load_transitions(their_file(buffers[0]))
@@ -231,7 +231,7 @@ def refused(members, says, fields=X):
     assert buffer.get_all_transitions()["x"].ravel().tolist() == [7]
 
 
-def test_the_unchanged_base_is_loaded():
+def test_the_unchanged_file_is_loaded():
     buffer = ReplayBuffer(4, X)
     buffer.load_transitions(pickled(BASE))
     assert buffer.get_all_transitions()["x"].ravel().tolist() == [1, 1]

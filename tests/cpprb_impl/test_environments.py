@@ -141,7 +141,7 @@ def test_a_box_of_integers_keeps_its_type():
 
 @pytest.mark.parametrize("other", [spaces.Text(4), spaces.Sequence(NUMBER), spaces.Graph(VECTOR, NUMBER)])
 @pytest.mark.parametrize("wrap", [lambda space: space, lambda s: spaces.Tuple([NUMBER, s]), lambda s: spaces.Dict(a=s)])
-def test_other_spaces_are_refused_by_name(other, wrap):
+def test_other_spaces_are_refused_and_named_in_the_error(other, wrap):
     for env in (Spaces(wrap(other)), Spaces(VECTOR, wrap(other))):
         for function in (create_env_dict, create_before_add_func):
             with pytest.raises(NotImplementedError, match=r"(obs|act)\S*: .*" + type(other).__name__):
@@ -155,7 +155,7 @@ def test_parts_of_the_same_name_are_refused():
             function(env)
 
 
-def test_a_missing_part_is_named():
+def test_the_error_names_a_missing_part():
     before_add = create_before_add_func(Spaces(GOAL, spaces.Tuple([NUMBER, NUMBER])))
     good = {"observation": np.zeros(2), "done": 1}
     with pytest.raises(ValueError, match="next_obs_done"):
@@ -188,7 +188,7 @@ def test_spaces_are_described_as_in_cpprb(env):
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_cpprb_disagrees_with_itself_on_a_dict():
+def test_two_functions_of_cpprb_disagree_about_a_dict():
     cpprb = pytest.importorskip("cpprb")
     env = Spaces(spaces.Dict({"a": VECTOR}))
     obs = env.observation_space.sample()

@@ -59,7 +59,7 @@ def test_a_dict_that_cpprb_has_used_is_accepted(maker):
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_a_missing_field_is_named_with_those_that_were_passed(maker):
+def test_the_error_names_a_missing_field_and_those_that_were_passed(maker):
     buffer = MAKERS[maker](FIELDS)
     more = {"word": "a"} if "objects" in maker else {}
     with pytest.raises(KeyError) as error:

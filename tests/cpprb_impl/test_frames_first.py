@@ -120,7 +120,7 @@ def test_a_shared_buffer_has_no_indexes_to_read_later(kind):
             buffer.sample_indexes(1)
 
 
-def test_invalid_draws_and_reads_are_named():
+def test_the_errors_for_invalid_draws_and_reads_say_what_is_wrong():
     buffer = PrioritizedReplayBuffer(10, {"id": {}})
     with pytest.raises(ValueError, match="cannot sample from an empty buffer"):
         buffer.sample_indexes(1)

@@ -95,7 +95,7 @@ def test_a_missing_field_is_an_error_without_a_warning():
             buffer.add(obs=1, rwd=2, done=0)
 
 
-def test_a_warning_may_add_to_the_same_buffer():
+def test_code_that_shows_a_warning_may_add_to_the_same_buffer():
     buffer = ReplayBuffer(9, FIELDS)
     seen = []
 

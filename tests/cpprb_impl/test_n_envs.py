@@ -168,7 +168,7 @@ def test_a_file_with_a_different_number_of_environments_is_refused():
         ({"Nstep": {**NSTEP, "truncated": "cut"}}, KeyError, "truncated must name fields of env_dict, got 'cut'"),
     ],
 )
-def test_bad_options_are_named(options, error, message):
+def test_the_error_for_a_bad_option_names_it(options, error, message):
     with pytest.raises(error, match=message):
         ReplayBuffer(30, STEPS, **options)
 

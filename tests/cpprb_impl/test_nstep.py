@@ -134,7 +134,7 @@ def test_rewards_beyond_the_end_do_not_count_even_when_they_are_nan(place, trans
     assert np.flatnonzero(np.isnan(buffer.get_all_transitions()["rew"]).any(axis=1)).tolist() == transitions
 
 
-def test_sums_are_computed_in_double_and_stored_in_the_dtype_of_the_field():
+def test_sums_are_computed_in_double_precision_and_stored_in_the_dtype_of_the_field():
     buffer = ReplayBuffer(9, {"rew": {"dtype": np.float32}, "done": {}}, Nstep={"size": 3, "rew": "rew", "gamma": 1.0})
     # In float32, 2^24 + 1 rounds to 2^24, and the small rewards would never count.
     buffer.add(rew=np.array([2.0**24, 1.0, 1.0]), done=[0, 0, 0])
@@ -268,7 +268,7 @@ def test_pending_steps_that_do_not_fit_are_refused(change, error):
         fitting_steps({"obs": waiting["obs"]}, waiting, options)
 
 
-def test_rewards_are_rounded_to_half_precision_as_by_numpy():
+def test_rewards_are_rounded_to_half_precision_as_in_numpy():
     rng = np.random.default_rng(0)
     edges = np.array(
         [0.0, -0.0, 65504, 65519.99, 65520, 1e9, -np.inf, np.nan, 2.0**-24, 2.0**-25, 1.5 * 2**-25, 6.1e-5]
@@ -481,7 +481,7 @@ def test_an_infinite_discount_causes_a_warning():
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
 @pytest.mark.parametrize("dtype", LARGE)
-def test_sums_that_become_infinite_beside_objects_cause_a_warning(dtype, kind):
+def test_sums_that_become_infinite_cause_a_warning_in_buffers_with_objects(dtype, kind):
     fields = {"rew": {"dtype": dtype}, "done": {}, "info": {"dtype": object}}
     buffer = kind(16, fields, Nstep={"size": 3, "rew": "rew", "gamma": 1.0})
     step = {"rew": LARGE[dtype], "done": 0, "info": None}

@@ -83,7 +83,7 @@ def test_names_that_are_not_fields_are_ignored():
     assert buffer.add(**steps([0, 0]), priorities=[1], other=object()) == 0
 
 
-def test_a_value_may_add_to_the_same_buffer_while_it_is_read():
+def test_reading_a_value_may_add_to_the_same_buffer():
     buffer, model = ReplayBuffer(30, FIELDS, Nstep=nstep(3)), Model(3, 0.5)
 
     class Nested:

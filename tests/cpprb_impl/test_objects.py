@@ -101,7 +101,7 @@ def test_lists_and_arrays_are_rows(shape, value, stored):
     assert buffer.get_all_transitions()["x"].tolist() == stored
 
 
-def test_objects_are_stored_as_by_cpprb():
+def test_objects_are_stored_as_in_cpprb():
     cpprb = pytest.importorskip("cpprb")
     answers = []
     for module in (cpprb, cpprb_impl):
@@ -166,7 +166,7 @@ def test_a_shape_that_does_not_fit_names_the_field(shape):
     assert buffer.get_stored_size() == 0
 
 
-def test_arrays_that_numpy_cannot_combine_are_refused_by_name():
+def test_arrays_that_numpy_cannot_combine_are_refused_and_named_in_the_error():
     with pytest.raises(ValueError, match="x: could not broadcast"):
         ReplayBuffer(4, {"x": {"dtype": object}}).add(x=[np.zeros((2, 2)), np.zeros((2, 3))])
 
@@ -250,7 +250,7 @@ def test_files_contain_no_objects(kind, tmp_path):
     assert numbers_of(buffer.get_all_transitions()) == [0, 1]
 
 
-def test_next_of_fields_beside_objects_are_still_shared():
+def test_next_of_fields_are_still_shared_in_buffers_with_objects():
     buffer = ReplayBuffer(9, {**FIELDS, "obs": {"shape": 2}}, next_of=("obs", "x"))
     obs = np.arange(12.0).reshape(6, 2)
     buffer.add(**rows(0, 5), obs=obs[:5], next_obs=obs[1:], next_x=list("abcde"))
@@ -281,7 +281,7 @@ def test_impossible_shapes_are_refused(shape):
         ReplayBuffer(4, {"x": {"dtype": object, "shape": shape}})
 
 
-def test_a_value_may_add_to_the_same_buffer_while_it_is_read():
+def test_reading_a_value_may_add_to_the_same_buffer():
     buffer = ReplayBuffer(9, FIELDS)
 
     class Nested:

@@ -194,7 +194,7 @@ def test_an_error_about_beta_names_it(maker, beta):
 
 
 @pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer", "MPReplayBuffer"])
-def test_a_column_missing_in_out_is_named(kind):
+def test_the_error_names_a_column_missing_in_out(kind):
     buffer = getattr(cpprb_impl, kind)(8, {"x": {}})
     buffer.add(x=1)
     with pytest.raises(KeyError, match="out must have an array or tensor for each column, but has none for 'x'"):

@@ -171,7 +171,7 @@ def test_lengths_and_indexes_are_checked(make):
     assert buffer.get_stored_size() == 4
 
 
-def test_an_index_without_a_row_is_refused_in_one_process():
+def test_an_index_without_a_row_is_refused_in_a_single_process_buffer():
     buffer = PrioritizedReplayBuffer(8, FIELDS)
     buffer.add(x=np.arange(4))
     with pytest.raises(IndexError, match="no transition is stored"):
@@ -232,7 +232,7 @@ def test_an_update_for_an_overwritten_row_is_ignored():
         buffer.close()
 
 
-def test_a_late_update_after_clear_is_ignored_when_shared():
+def test_a_late_update_after_clear_is_ignored_in_a_shared_buffer():
     with_rows = MPPrioritizedReplayBuffer(4, FIELDS, alpha=1.0, eps=0.0)
     with_rows.add(x=np.arange(4))
     with_rows.sample(1)

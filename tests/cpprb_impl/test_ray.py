@@ -145,7 +145,7 @@ def test_tasks_use_a_buffer_passed_as_argument(drive, kind):
 
 
 @BUFFERS
-def test_a_learner_samples_beside_many_actors(drive, kind):
+def test_a_learner_samples_while_many_actors_add(drive, kind):
     drive(learn_beside_actors, kind)
 
 

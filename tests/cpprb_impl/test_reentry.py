@@ -26,7 +26,7 @@ class Converts:
         return np.asarray(self.results.pop(0) if len(self.results) > 1 else self.results[0])
 
 
-def test_priorities_that_shrink_the_rows_are_harmless():
+def test_priorities_whose_conversion_shrinks_the_rows_are_harmless():
     buffer = PrioritizedReplayBuffer(100_000, {"a": {}})
     rows = np.arange(50_000, dtype=np.float32)
     priorities = Converts(lambda: rows.resize(1, refcheck=False), np.ones(50_000))
@@ -128,7 +128,7 @@ def test_arguments_can_be_passed_by_name():
 
 
 @pytest.mark.parametrize("lock", ["buffer", "critical"])  # without a lock no call waits
-def test_a_signal_handler_gets_an_error_for_a_lock_of_its_own_thread(lock):
+def test_a_signal_handler_gets_an_error_if_its_own_thread_holds_the_lock(lock):
     """It would wait forever. The interrupted call continues."""
     buffer = MPReplayBuffer(30, WIDE_ENV_DICT, lock=lock)
     refused = []
@@ -212,7 +212,7 @@ def test_stored_size_never_exceeds_capacity_while_others_add():
 
 
 @pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
-def test_a_death_while_reclaiming_another_process_is_recovered_from(lock):
+def test_rows_are_reclaimed_after_the_reclaiming_process_has_died(lock):
     """SIGKILL an explorer inside add, then the process that reclaims its rows, repeatedly.
 
     With a million rows per call, both take milliseconds, so that the kills hit them.

@@ -69,12 +69,12 @@ def test_importing_unbuilt_sources_says_what_to_run(module, sources):
     assert "`pip install .`" in error
 
 
-def test_a_build_for_another_python_is_named(sources):
+def test_a_build_for_another_python_is_reported(sources):
     (sources / "cpprb_impl" / "_native.cpython-39-x86_64-linux-gnu.so").touch()
     assert "cpython-39-x86_64-linux-gnu.so, which is for a different Python" in import_from(sources, "cpprb_impl")
 
 
-def test_a_different_missing_module_is_named(sources):
+def test_the_error_names_a_different_missing_module(sources):
     (sources / "cpprb_impl" / "_native.py").write_text("import no_such_module")
     error = import_from(sources, "cpprb_impl").partition(".")[0]  # Python 3.15 appends a hint
     assert error == "ModuleNotFoundError: No module named 'no_such_module'"

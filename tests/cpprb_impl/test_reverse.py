@@ -47,7 +47,7 @@ def test_new_rows_increase_the_distance():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_are_read_as_by_cpprb(seed):
+def test_rows_are_read_as_in_cpprb(seed):
     cpprb = pytest.importorskip("cpprb")
     rng = np.random.default_rng(seed)
     size, stride = int(rng.integers(1, 40)), int(rng.integers(1, 12))

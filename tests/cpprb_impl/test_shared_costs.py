@@ -110,7 +110,7 @@ def test_a_ring_is_full_although_a_stopped_explorer_has_an_open_claim():
 
 
 @pytest.mark.slow
-def test_stored_size_after_a_death_inspects_only_the_holes():
+def test_counting_the_stored_size_after_a_death_inspects_only_the_holes():
     size = 2048
     buffer = MPReplayBuffer(size, WIDE_ENV_DICT)
     rows = make_rows(0, 16, width=WIDE)

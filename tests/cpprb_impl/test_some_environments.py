@@ -292,7 +292,7 @@ def test_autoreset_skips_the_step_after_each_episode(kind, nstep, once, way):
     assert (obs[:, 0] == next_obs[:, 0]).all() and len(obs) > 100
 
 
-def test_files_keep_which_episodes_are_over():
+def test_files_record_which_episodes_are_over():
     options = {"nstep": None, "autoreset": "next_step"}
     buffer, other = make(m.ReplayBuffer, **options), make(m.ReplayBuffer, **options)
     for _, rows in next_step_calls():

@@ -177,7 +177,7 @@ def test_training_accepts_the_largest_number_of_steps():
 
 
 @pytest.mark.parametrize(("name", "instead"), [("rew", "rew_sum"), ("done", "done_check"), ("next_obs", "obs_update")])
-def test_a_field_missing_in_a_transition_is_named(name, instead):
+def test_the_error_names_a_field_missing_in_a_transition(name, instead):
     def after_step(obs, action, outcome, step, episode):
         row = {"obs": obs, "act": action, "rew": 1.0, "next_obs": outcome[0], "done": False}
         return {key: value for key, value in row.items() if key != name}

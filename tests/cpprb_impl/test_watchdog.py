@@ -284,7 +284,7 @@ def test_a_shell_and_its_child_count_as_one_shell():
         shell.stdin.close()
 
 
-def test_other_code_may_close_the_pipe_and_take_its_number(tmp_path):
+def test_other_code_may_close_the_pipe_and_reuse_its_number(tmp_path):
     """os.closerange() in a daemon does this. The next buffer starts a new shell, and the other file remains open."""
     MPReplayBuffer(4, {"x": {}}).close()
     number = watchdog._pipe[0]

@@ -129,7 +129,7 @@ def test_a_pickle_of_a_shared_buffer_is_refused_if_its_segment_does_not_exist(na
         pickle.loads(renamed(written(f"{name}.2.pickle"), {ANY_BOOT: this_boot()}))
 
 
-def test_every_kind_has_its_data():
+def test_every_kind_of_buffer_has_its_data():
     assert {path.name for path in WRITTEN.iterdir()} == contents().keys()
 
 

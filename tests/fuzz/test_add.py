@@ -60,7 +60,7 @@ def test_the_bytes_of_a_fuzzer_are_converted_to_cases():
 
 
 @pytest.mark.parametrize("value", [2**54 + 2**30 + 1, -(2**54) - 2**30 - 1, 2**53 + 1, 2**62 + 2**38 + 1])
-def test_a_python_int_is_rounded_to_float32_as_by_numpy(value):
+def test_a_python_int_is_rounded_to_float32_as_in_numpy(value):
     buffer = ReplayBuffer(2, {"x": {}})
     buffer.add(x=value)
     buffer.add(x=[value])

@@ -281,7 +281,7 @@ def columns(rows: int, **changed) -> dict[str, np.ndarray]:
         ({"priorities": lambda _: 1.0}, ValueError, "priorities"),
     ],
 )
-def test_a_column_that_does_not_fit_is_named_and_nothing_is_stored(rows, changed, error, what, make_shards, explore):
+def test_the_error_names_a_wrong_column_and_nothing_is_stored(rows, changed, error, what, make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer = explore([shard])
     with pytest.raises(error, match=what):

@@ -163,7 +163,7 @@ def test_more_priorities_than_fit_into_one_message_are_sent(most, make_shards, l
     samples_until(lambda _: np.allclose(shards[0].buffer._get_leaves(slots), (7.0 + 1e-4) ** 0.6), learner)
 
 
-def test_rows_with_priorities_of_0_do_not_count_as_no_rows(make_shards, learn):
+def test_a_buffer_whose_priorities_are_all_0_does_not_count_as_empty(make_shards, learn):
     shards = make_shards(2, eps=0.0)
     for shard in shards:
         shard.buffer.add(**rows_with(np.arange(10)), priorities=np.zeros(10))
@@ -173,7 +173,7 @@ def test_rows_with_priorities_of_0_do_not_count_as_no_rows(make_shards, learn):
     assert learner.get_stored_size() == 20
 
 
-def test_an_empty_buffer_and_bad_priorities_are_named(make_shards, learn):
+def test_the_errors_for_an_empty_buffer_and_bad_priorities_say_what_is_wrong(make_shards, learn):
     shards = make_shards(2)
     learner = learn(shards)
     with pytest.raises(ValueError, match="cannot sample from an empty buffer"):
@@ -235,7 +235,7 @@ def test_the_same_priorities_are_accepted_as_in_one_process(learn, given):
         (1j, TypeError, "indexes must be numbers"),
     ],
 )
-def test_bad_indexes_are_named(make_shards, learn, index, error, what):
+def test_the_error_names_bad_indexes(make_shards, learn, index, error, what):
     shards = make_shards(1)
     fill(shards)
     learner = learn(shards)

@@ -86,7 +86,7 @@ def test_an_address_of_another_machine_is_refused_with_a_remedy(keys):
     assert not [*Path("/dev/shm").glob("*of-another-machine*")]
 
 
-def test_garbage_closes_one_connection(shard, link, learn):
+def test_garbage_closes_only_its_own_connection(shard, link, learn):
     learner = learn([shard])
     greeting = b"\xff" + bytes(7) + b"\x01\x7f"  # in ZeroMQ's protocol
     for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 70_000, greeting + b"\x03" * 90):

@@ -86,7 +86,7 @@ def test_observations_that_are_numbers_may_have_any_shape(kind, shape):
         ("infos", []),
     ],
 )
-def test_shapes_that_the_original_refuses_are_refused_by_name(kind, what, value):
+def test_shapes_that_the_original_refuses_are_refused_and_named_in_the_error(kind, what, value):
     with pytest.raises(ValueError, match="could not broadcast"):
         assert_stored_alike(theirs.ReplayBuffer, 4, **{what: value})
     with pytest.raises(ValueError, match=f"^{what} must have"):
@@ -132,7 +132,7 @@ def test_a_part_without_a_name_is_refused(kind, more):
         (None, TypeError, "must be a dict with the parts 'a', 'b', got NoneType"),
     ],
 )
-def test_an_observation_without_its_parts_is_refused_by_name(kind, what, value, error, message):
+def test_the_error_for_an_observation_without_its_parts_names_them(kind, what, value, error, message):
     buffer = kind(10, PARTS, BUTTONS, device="cpu")
     given = {"obs": OF_PARTS, "next_obs": OF_PARTS} | {what: value}
     with pytest.raises(error, match=f"{what} {message}"):

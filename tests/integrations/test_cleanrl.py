@@ -140,7 +140,7 @@ def test_a_training_with_our_buffer_has_the_same_losses(make_env, size, theirs):
     assert found != losses(make_env, ReplayBuffer, size, optimize_memory_usage=once)
 
 
-def test_without_exact_numpys_generator_only_provides_our_seed():
+def test_unless_exact_our_generator_draws_with_a_seed_from_numpys_generator():
     def first(seed):
         np.random.seed(seed)
         buffer = ReplayBuffer(100, BOX, BUTTONS, "cpu", 2)

@@ -137,7 +137,7 @@ def test_every_buffer_is_measured():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_checkpoints_and_copies_need_little_memory_beside_the_buffer(kind):
+def test_checkpoints_and_copies_need_little_additional_memory(kind):
     figures = dict(needed()[kind])
     size = figures.pop("size")
     assert size > 20e6

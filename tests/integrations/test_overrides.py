@@ -116,7 +116,7 @@ def used(pair, kind, names):
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_each_method_is_called_as_often_as_by_the_original(pair):
+def test_each_method_is_called_as_often_as_in_the_original(pair):
     names = methods_of(pair.original)
     if pair.ours is cleanrl.ReplayBuffer:
         names = sorted(set(names) - NOT_OF_CLEANRL)

@@ -116,7 +116,7 @@ def test_tensors_that_require_gradients_are_accepted(taker, dtype):
 
 
 @pytest.mark.parametrize("taker", TAKERS)
-def test_complex_numbers_are_refused_by_name(taker):
+def test_complex_numbers_are_refused_and_named_in_the_error(taker):
     with pytest.raises(TypeError, match="priorities"):
         TAKERS[taker](torch.tensor(VALUES, dtype=torch.complex64))
 

@@ -74,7 +74,7 @@ def test_exact_samples_equal_those_of_the_original_buffer(space, steps, frames_o
         np.testing.assert_array_equal(getattr(ours, name)[stored], getattr(other, name)[stored])
 
 
-def test_without_exact_draws_do_not_change_numpys_generator():
+def test_draws_leave_numpys_generator_unchanged_unless_exact():
     np.random.seed(3)
     buffer = sb3.ReplayBuffer(100, BOX, BUTTONS, device="cpu", n_envs=2)
     fill([buffer], 30)

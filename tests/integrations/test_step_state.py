@@ -358,7 +358,7 @@ def test_an_array_that_does_not_fit_is_refused(make, value, error, message):
 
 @pytest.mark.parametrize("label", [label for label in PAIRS if "frames" not in label])
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_of_a_wider_dtype_warns_where_the_space_chose_the_dtype(label, name):
+def test_assigning_an_array_of_a_wider_dtype_warns_if_the_space_determined_the_dtype(label, name):
     """In the original, later steps take the dtype of the array. Relabelled rewards may have any float dtype."""
     pair = PAIRS[label]
     buffer = filled(pair, pair.ours)
@@ -514,11 +514,11 @@ FLAGS = {
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in FLAGS.items() for name in names])
-def test_text_is_refused_as_a_flag(kind, name):
+def test_a_string_is_refused_as_a_flag(kind, name):
     with pytest.raises(TypeError, match=f"{name} must be a bool, got 'no'"):
         kind(8, BOX, ACTION, device="cpu", **{name: "no"})
 
 
-def test_text_is_refused_as_a_flag_of_prioritized_dqn():
+def test_a_string_is_refused_as_a_flag_of_prioritized_dqn():
     with pytest.raises(TypeError, match="double must be a bool, got 'no'"):
         sb3.PrioritizedDQN("MlpPolicy", "CartPole-v1", double="no")

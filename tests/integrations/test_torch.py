@@ -82,7 +82,7 @@ class NotItsMemory:
         (lambda rew: rew.tolist(), TypeError, r"out\['rew'\] must be an array, or a tensor"),
     ],
 )
-def test_tensors_that_do_not_fit_are_named_and_nothing_is_written(kind, wrong, error, says):
+def test_the_error_names_tensors_that_do_not_fit_and_nothing_is_written(kind, wrong, error, says):
     buffer = filled(kind)
     out = tensors_like(buffer.sample(BATCH))
     with pytest.raises(error, match=says):

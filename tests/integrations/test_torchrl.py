@@ -61,7 +61,7 @@ def test_samples_are_rows_that_were_added(chunks, pixels, optimize):
     assert_equal(batch, added[drawn])
 
 
-def test_single_rows_are_added():
+def test_single_rows_can_be_added():
     buffer = TensorDictReplayBuffer(4, batch_size=8)
     added = steps(6)
     assert [buffer.add(row) for row in added] == [0, 1, 2, 3, 0, 1]
@@ -322,7 +322,7 @@ def test_wrong_priorities_are_refused():
 
 
 @pytest.mark.parametrize("name", ["optimize_memory_usage", "check_for_update"])
-def test_text_is_refused_as_a_flag(name):
+def test_a_string_is_refused_as_a_flag(name):
     with pytest.raises(TypeError, match=f"{name} must be a bool, got 'no'"):
         prioritized(**{name: "no"})
 

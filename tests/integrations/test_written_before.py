@@ -191,7 +191,7 @@ def test_public_names_in_a_pickle_are_those_of_the_module(name):
     assert names == {each: getattr(MODULES[name], each) for each in PUBLIC[name]}
 
 
-def test_every_kind_has_its_data():
+def test_every_kind_of_buffer_has_its_data():
     assert {path.name for path in WRITTEN.iterdir()} == contents().keys()
 
 

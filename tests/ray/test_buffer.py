@@ -451,7 +451,7 @@ def test_two_learners_share_the_buffer(buffer, tmp_path):
         ),
     ],
 )
-def test_bad_options_are_named(options, error, message):
+def test_the_error_for_a_bad_option_names_it(options, error, message):
     with pytest.raises(error, match=message):
         PrioritizedReplayBuffer(**{"size": 10, "env_dict": FIELDS, **options})
 

@@ -1,6 +1,6 @@
 """SYNTHETIC run files, for tests only: every figure here is invented. None of these files may be committed as a record.
 
-python tests/reports/synthetic_runs.py OUT.json    writes the large run, for a look at its report
+python tests/reports/synthetic_runs.py OUT.json    writes the large one, to look at its report
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SYNTHETIC, for tests only: a run like that of `make bench`: whole steps, tails of latency, shared buffers.
 
-python tests/reports/synthetic_use.py OUT.json    writes the run, for a look at its report
+python tests/reports/synthetic_use.py OUT.json    writes it, to look at its report
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def test_without_integrity_figures_the_rows_checked_in_ape_x_are_cited():
     )
 
 
-def test_correctness_says_what_was_checked_for_each_peer():
+def test_the_correctness_sentence_says_what_was_checked_for_each_peer():
     run = throughput_run(peers=("cpprb_impl", "cpprb", "rllib", "reverb"), blocks=1)
     add_conformance(run, ("cpprb_impl", "cpprb"))
     assert said(run)["Correctness first"] == "Conformance: no fault found in cpprb_impl and cpprb."
@@ -159,7 +159,7 @@ def test_the_budget_is_shown_under_the_date(pages):
     assert "budget:" not in pages(use_run(blocks=3))[1]
 
 
-def test_peers_without_any_figure_are_named_under_the_date(pages):
+def test_peers_without_any_figure_are_listed_under_the_date(pages):
     run = leave_out(throughput_run(blocks=1), peer="rllib")
     assert "left out. No figures for rllib." in pages(run)[1].partition("## The answer")[0]
 

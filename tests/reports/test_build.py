@@ -83,7 +83,7 @@ def test_ids_are_unique_and_links_have_targets(pages):
     assert {load[1:] for load in page.loads if load.startswith("#")} <= set(page.ids)
 
 
-def test_pictures_follow_the_theme_and_are_named(pages):
+def test_pictures_follow_the_theme_and_have_labels(pages):
     pictures = re.findall(r"<svg.*?</svg>", pages[0].split("</script>")[-1], re.DOTALL)
     assert len(pictures) == 2
     for picture in pictures:
@@ -156,7 +156,7 @@ def test_a_failed_cell_is_never_a_zero(pages):
     assert not any(re.match(r"0(\.0+)?\b(?!\.)", text) for text in told.values())
 
 
-def test_marks_appear_beside_their_figures(pages):
+def test_marks_appear_next_to_their_figures(pages):
     told = {(peer, job.partition(",")[0]): text for (_, peer, job), text in figures_of(pages[1]).items()}
     assert told["baselines-style", "add 1"].endswith(" †")
     assert told["reverb", "add 100"].endswith(" §")

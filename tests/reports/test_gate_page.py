@@ -34,7 +34,7 @@ def series(*levels, noise=0.02, rule=SINGLE, seed=4):
     return Series(rule, [f"commit{number}" for number in range(len(values))], values)
 
 
-def test_a_new_level_is_found_and_named():
+def test_a_new_level_is_found_with_its_commit():
     assert series((0.0, 8), (0.2, 6)).steps == [8]
     ((commit, change),) = series((0.0, 8), (0.2, 6)).new_levels()
     assert commit == "commit8" and change == pytest.approx(0.2, abs=0.04)

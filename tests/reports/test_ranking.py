@@ -82,7 +82,7 @@ def test_a_peer_may_copy_one_step_and_keep_a_batch():
     assert [run.peers[0].known.keeps(job.benchmark, job.params) for job in (one, batch, sample)] == [False, True, False]
 
 
-def test_a_difference_that_memory_layout_could_cause_is_at_most_likely():
+def test_a_difference_that_memory_layout_could_cause_is_never_called_clear():
     """Two identical builds have differed by this much."""
     run = throughput_run(peers=("cpprb_impl", "cpprb"))
     ours, theirs = (

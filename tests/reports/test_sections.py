@@ -69,7 +69,7 @@ def test_the_usual_capacity_is_stated_once(tmp_path):
     assert text.count("Usual parameters: capacity 100,000.") == 1
 
 
-def test_integrity_has_figures_and_marks_each_unsafe_buffer(tmp_path):
+def test_the_integrity_suite_has_figures_and_marks_each_unsafe_buffer(tmp_path):
     run = throughput_run()
     add_apex(run)
     add_sharing(run)

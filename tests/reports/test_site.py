@@ -320,7 +320,7 @@ def test_the_page_of_all_committed_records_is_small(tmp_path):
     assert out.stat().st_size < 2_000_000
 
 
-def test_files_that_cannot_be_shown_are_named_and_the_others_are_shown(tmp_path, capsys):
+def test_files_that_cannot_be_shown_are_listed_and_the_others_are_shown(tmp_path, capsys):
     good = REFERENCE / f"{NAMES[-1]}.json"
     newer = json.loads(good.read_text(encoding="utf-8")) | {"schema": "replaybench-run-2"}
     (tmp_path / "newer.json").write_text(json.dumps(newer), encoding="utf-8")

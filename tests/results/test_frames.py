@@ -211,7 +211,7 @@ def test_a_table_is_written_as_a_file_and_read_back(tmp_path, capsys, table, suf
     assert f"{len(expected):,} rows" in capsys.readouterr().out
 
 
-def test_unreadable_and_unwritable_files_are_named(tmp_path, capsys, read):
+def test_the_error_names_unreadable_and_unwritable_files(tmp_path, capsys, read):
     run = run_of({("cpprb", 1): [1.0]})
     save(tmp_path / "a" / "run.json", run)
     save(tmp_path / "b" / "run.json", run)

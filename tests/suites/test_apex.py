@@ -57,7 +57,7 @@ def test_a_sound_buffer_gets_every_figure(surroundings):
     assert surroundings.leftovers() == []
 
 
-def test_costs_of_steps_and_work_slow_explorers_and_learner_down(surroundings):
+def test_costs_of_steps_and_work_slow_down_explorers_and_learner(surroundings):
     _, results = apex(surroundings, "plain", *jobs((1, 10, 2000, 0, 0), (1, 10, 2000, 500, 0), (1, 10, 2000, 0, 5000)))
     rates = [result["value"] for result in results if result["benchmark"] in ("explorers", "learner")]
     free, costly, slow = rates[:2], rates[2:4], rates[4:]
@@ -155,7 +155,7 @@ def test_the_figures_go_to_the_cells_file(surroundings):
     assert len(cells.read_text().splitlines()) == len(BENCHMARKS)
 
 
-def test_an_explorer_that_cannot_be_started_shows_why():
+def test_if_an_explorer_cannot_be_started_the_reason_is_reported():
     cannot_be_pickled = lambda number, shared: None  # noqa: E731
     words = "pickle|get local object"  # the second is the message of Python 3.13
     with pytest.raises(Exception, match=words), exploring(cannot_be_pickled, 2, "spawn"):

@@ -59,7 +59,7 @@ LOG = """\
 """
 
 
-def test_a_dump_has_totals_and_calls_of_the_allocator():
+def test_a_dump_has_totals_and_allocator_calls():
     expected = {"instructions": 140, "reads": 30, "writes": 0, "allocations": 4}
     assert tools.callgrind_counts(DUMP) == ("3", expected)
 

@@ -176,7 +176,7 @@ def test_identical_builds_pass_without_a_measurement(surroundings, tree):
     assert (tree / "run.md").read_text().startswith("**PASS: what is installed is identical")
 
 
-def test_a_shallow_clone_is_named_with_its_remedy(tree, tmp_path):
+def test_the_error_for_a_shallow_clone_names_the_remedy(tree, tmp_path):
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{tree}", "shallow")
     with pytest.raises(HarnessError, match="no such revision: HEAD~1; this clone is shallow: run `git fetch"):
         parse("HEAD~1", tmp_path / "shallow")
@@ -285,7 +285,7 @@ def test_a_disk_that_fills_up_during_a_gate_is_a_harness_error(monkeypatch, tmp_
     assert load(tmp_path / "run.json").finished
 
 
-def test_an_unknown_benchmark_is_named_before_anything_is_built(capsys, monkeypatch):
+def test_an_unknown_benchmark_is_reported_before_anything_is_built(capsys, monkeypatch):
     monkeypatch.setattr(Side, "build", lambda *_: pytest.fail("built"))
     monkeypatch.setattr(sys, "argv", ["gate", "--base=HEAD", "--only=sampel 32 on CartPole-v1"])
     assert gate.main() == gate.HARNESS_ERROR

@@ -124,7 +124,7 @@ def test_a_commit_of_the_history_gets_a_valid_record(one_commit, monkeypatch, tm
     assert load(tmp_path / "0001-abc.json").is_whole
 
 
-def test_a_commit_of_the_history_that_cannot_be_measured_is_named_and_leaves_no_record(
+def test_a_commit_of_the_history_that_cannot_be_measured_is_reported_and_leaves_no_record(
     one_commit, monkeypatch, tmp_path
 ):
     def fail(*_):

@@ -56,7 +56,7 @@ def test_hosts_have_networks_that_can_be_cut_and_leave_nothing_behind():
 
 
 @needs_hosts
-def test_a_worker_that_dies_is_named():
+def test_the_error_names_a_worker_that_dies():
     with Lan(1) as lan:
         worker = HostProcess(lan, 1, "no.such.module", [], {})
         with pytest.raises(WorkerLost, match=r"no\.such\.module on host 1 died"):

@@ -394,7 +394,7 @@ def test_the_time_limit_is_the_same_for_all_peers():
     assert len({budgeted.limit(launch, 1e9) for launch in made}) == 1
 
 
-def test_cells_left_out_by_the_budget_are_noted_and_not_a_problem():
+def test_cells_left_out_by_the_budget_are_noted_but_are_not_a_problem():
     run, seen = simulate({f"peer {number}": 20 for number in range(6)}, minutes=1)
     left_out = [record for record in run.records if record.status == "left_out"]
     assert len(seen) == 3 and len(left_out) == 3

@@ -241,7 +241,7 @@ def test_a_run_keeps_to_its_time_budget(surroundings):
         ("--out=README.md", "README.md already exists: records are never overwritten"),
     ],
 )
-def test_bad_options_are_named_without_those_that_were_not_given(option, said, capsys):
+def test_the_error_names_only_bad_options_that_were_passed(option, said, capsys):
     errors = refused(capsys, *OPTIONS, "--peers=cpprb", option)
     assert said in errors and "usage" not in errors
 

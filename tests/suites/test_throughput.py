@@ -24,7 +24,7 @@ BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput", 
 STEPS = ("learner_step", "learner_step_uniform")
 
 
-def test_benchmark_json_holds_the_figure_and_its_unit(surroundings):
+def test_benchmark_json_contains_the_figure_and_its_unit(surroundings):
     file = surroundings.folder / "x.json"
     done = surroundings.fork(
         *BY_HAND, "--peer=plain", "--workload=Pendulum-v1", "--capacity=500", f"--benchmark-json={file}"
@@ -65,7 +65,7 @@ def test_a_task_is_read_as_it_is_written():
     ("text", "said"),
     [("dance:batch=1", "got 'dance'"), ("add", "got 'add'"), ("add:batch", "got 'add:batch'")],
 )
-def test_a_task_that_cannot_be_read_is_refused_by_name(text, said):
+def test_a_task_that_cannot_be_read_is_refused_and_named_in_the_error(text, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         SizedBenchmark.parse(text)
 
@@ -162,7 +162,7 @@ class FailsToClose(BaselinesStyle):
         (FailsToClose, ["ok", "ok", "failed"], "RuntimeError: still in use"),  # the last job fails when it is closed
     ],
 )
-def test_an_exception_of_a_peer_is_its_failure_and_other_jobs_are_measured(kind, outcomes, reason, monkeypatch):
+def test_an_exception_of_a_peer_does_not_stop_the_other_jobs(kind, outcomes, reason, monkeypatch):
     monkeypatch.setitem(registry.PEERS, kind.name, f"{__name__}:{kind.__name__}")
     jobs = on_cartpole("add:batch=1", "sample:batch=32")
     results = list(measure.measure(kind.name, jobs, Stopwatch(0.01)))
@@ -180,7 +180,7 @@ def test_a_learner_step_is_timed_whole_and_each_size_has_its_own_cell(surroundin
         assert took[name, 1] > 0.001 and took[name, 8] > 0.008
 
 
-def test_only_the_time_inside_sample_counts_beside_a_learner(monkeypatch):
+def test_only_the_time_inside_sample_counts_for_a_learner(monkeypatch):
     """The simulated clock advances by ten microseconds when it is read, and by three milliseconds in each sample."""
     now, checked = [0.0], []
 

@@ -129,12 +129,12 @@ def test_random_content_is_seeded_and_has_the_stated_dtypes_and_next_values(tmp_
         ("[fields", "not a TOML file"),
     ],
 )
-def test_errors_in_a_file_are_named(text, complaint, tmp_path):
+def test_errors_in_a_file_are_reported(text, complaint, tmp_path):
     with pytest.raises(user_workload.BadWorkload, match=f"of-mine.toml: .*{complaint}"):
         of_text(text, tmp_path)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(user_workload.BadWorkload, match=r"absent\.toml: No such file"):
         user_workload_file.of_file(tmp_path / "absent.toml")
 
@@ -156,7 +156,7 @@ def test_the_example_can_be_measured():
         ("texts:Empty-v0", "environment texts:Empty-v0: obs must not be empty, got shape \\(2, 0\\)"),
     ],
 )
-def test_errors_in_an_environment_are_named(name, complaint, tmp_path, monkeypatch):
+def test_errors_in_an_environment_are_reported(name, complaint, tmp_path, monkeypatch):
     (tmp_path / "texts.py").write_text(
         "import gymnasium as gym; from gymnasium.spaces import Box, Dict, Discrete, Text\n"
         "class Texts(gym.Env):\n"
@@ -253,7 +253,7 @@ def test_the_runner_refuses_workloads_that_cannot_be_measured(arguments, complai
     assert complaint in refused(capsys, *arguments)
 
 
-def test_an_environment_that_fails_after_a_while_is_named_by_the_runner(surroundings):
+def test_the_runner_reports_an_environment_that_fails_after_a_while(surroundings):
     (surroundings.folder / "mine.py").write_text(
         "import gymnasium; from gymnasium.envs.classic_control import CartPoleEnv\n"
         "class Tiring(CartPoleEnv):\n"

@@ -46,7 +46,7 @@ def test_the_cache_returns_the_recording(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "swapped"])
-def test_a_damaged_cache_is_recorded_again(damage, tmp_path, capfd):
+def test_a_damaged_recording_in_the_cache_is_replaced(damage, tmp_path, capfd):
     sound = workloads.load("CartPole-v1", COUNT, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
@@ -153,7 +153,7 @@ def test_dictionary_observations_match_the_environment(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "observed", "acted"), [("HalfCheetah-v5", 17, 6), ("Humanoid-v4", 376, 17)])
-def test_mujoco_is_continuous_and_stored_as_float32(name, observed, acted, cache):
+def test_mujoco_has_continuous_actions_and_is_stored_as_float32(name, observed, acted, cache):
     columns = workloads.load(name, COUNT, cache=cache).columns
     assert columns["obs"].shape == (COUNT, observed) and columns["act"].shape == (COUNT, acted)
     assert {column.dtype.name for column in columns.values()} == {"float32", "bool"}

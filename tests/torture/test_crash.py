@@ -27,7 +27,7 @@ def test_killed_and_stopped_processes_do_not_disturb_the_others(lock):
     assert len(outcomes) == 60 and all(outcome.hit for outcome in outcomes)
 
 
-def test_a_killed_explorer_hangs_cpprb():
+def test_a_killed_explorer_makes_cpprb_hang():
     """The negative control: after the same kill, every later sample of cpprb hangs."""
     cpprb = pytest.importorskip("cpprb")
     rng = random.Random(1)
