@@ -1,4 +1,4 @@
-"""No module imports one that imports it, directly or through others."""
+"""No module imports itself through other modules."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from adapters.base import Adapter, Field, Spec, Unavailable
 from adapters.contract import RowFields
 from adapters.registry import PEERS, SHARED, adapter_class
 
-#: Shapes and dtypes of rows like those of three workloads: small vectors, float actions, and stacks of frames.
+#: Shapes and dtypes of rows as in three workloads: small vectors, float actions, and stacks of frames.
 FIELDS = {
     "CartPole-v1": {
         "obs": Field((4,), "float32"),
@@ -148,7 +148,7 @@ def without_strangers(names: set[str]) -> set[str]:
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
     """Check that the test leaves no child process and no shared segment behind."""
-    resource_tracker.ensure_running()  # Python's own, which stays until this process ends
+    resource_tracker.ensure_running()  # Python's own child process, which runs until this process ends
     with suppress(ImportError):
         importlib.import_module("tqdm").tqdm.get_lock()  # creates a semaphore that stays; torch.compile uses it
     processes_before, segments_before = child_processes(), segments()

@@ -1,7 +1,7 @@
 """Every peer returns what was added, overwrites the oldest rows, and draws by priority.
 
-A peer that is not available on this platform (`Unavailable`) is skipped with its reason. One that should be here but
-cannot be imported fails.
+A peer that is not available on this platform (`Unavailable`) is skipped with its reason. A peer that should be
+available but cannot be imported fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 @pytest.mark.parametrize("fields", [*FIELDS.values(), NUMBERS], ids=[*FIELDS, "Taxi-v3"])
 def test_rows_are_returned_unchanged(peer: str, fields: dict[str, Field], prioritized: bool) -> None:
-    """In every form that `add` accepts, rows are returned bit for bit."""
+    """Rows are returned bit for bit for every form that `add` accepts."""
     spec = Spec(capacity=256, fields=fields, prioritized=prioritized)
     columns = keyed_columns(spec.fields, 42)
     part = [{name: column[i : i + 6] for name, column in columns.items()} for i in range(0, 42, 6)]
@@ -53,7 +53,7 @@ def as_batches(columns: Columns, rows: int) -> list[Step]:
 
 
 def test_a_priority_passed_to_add_belongs_to_its_step(prioritized_peer: str) -> None:
-    """If the library accepts no priority in `add`, the row is stored all the same."""
+    """If the library accepts no priority in `add`, the row is still stored."""
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True, alpha=1.0)
     columns = keyed_columns(CARTPOLE, 64)
     adapter = make(prioritized_peer, spec)

@@ -1,4 +1,4 @@
-"""Checkpoints: the next sample is the same after resuming, and damaged ones are refused with one line."""
+"""Checkpoints: the next sample is the same after resuming, and damaged checkpoints are refused with one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from suites.apex_dqn import checkpoint
 from suites.apex_dqn.checkpoint import NotResumable
 from suites.apex_dqn.nstep import fields_of
 
-FIELDS = fields_of((4_000,))  # wide rows, so that most of an explorer's time is spent within `add`
+FIELDS = fields_of((4_000,))  # wide rows, so that explorers spend most of their time in `add`
 CAPACITY, ROWS = 1_000, 250
 MODEL, COUNTERS = {"steps": 7}, {"steps": 7, "seconds": 1.5, "transitions": [100, 200]}
 

@@ -1,4 +1,4 @@
-"""Pauses, evaluations and the progress line."""
+"""Pauses and evaluations of a training, and its progress line."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def test_stopped_processes_end_after_their_supervisor_is_killed(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_time_ends_a_training_without_a_traceback(number, tmp_path):
-    """During imports and while processes start. As with Ctrl-C, every process receives it."""
+    """The signal may come during imports or while processes start. As with Ctrl-C, every process receives it."""
     for seconds in (0.0, 1.0, 2.0, 3.0):
         run = Training(*ENDLESS, "--folder", tmp_path / f"{seconds}", "--explorers=8")
         run.wait_for(lambda run=run: handles_sigterm(run.process.pid), "it did not start")

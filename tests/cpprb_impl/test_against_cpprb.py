@@ -123,7 +123,7 @@ def test_rows_by_index_agree_with_cpprb(idx):
 
 @pytest.mark.parametrize("options", [{}, {"prioritized": True}])
 def test_one_set_of_options_creates_both_kinds_of_buffer(options):
-    """Programs that choose priorities by a flag pass the options of a prioritized buffer in either case."""
+    """Programs that enable priorities by a flag pass the options of a prioritized buffer in either case."""
     theirs, ours = pair("create_buffer", 8, ENV_DICT, alpha=0.5, eps=0.1, check_for_update=True, **options)
     assert type(ours).__name__ == type(theirs).__name__
 

@@ -258,7 +258,7 @@ def test_a_bad_seed_is_reported_as_an_error_of_the_caller():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_a_segment_of_another_user_is_refused(alien):
-    """Root, or any user with permission, could open it."""
+    """Root, or any user with permission, could open such a segment."""
     buffer = made("plain")
     name = alien(front_of(buffer)[0])
     MPReplayBuffer.attach(name).close()

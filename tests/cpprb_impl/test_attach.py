@@ -1,4 +1,4 @@
-"""One buffer in many processes, attached by the name of its segment or by pickle, and the errors if it cannot be."""
+"""One buffer in many processes, attached by the name of its segment or by pickle, and the errors if attaching fails."""
 
 from __future__ import annotations
 

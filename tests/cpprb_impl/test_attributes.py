@@ -130,7 +130,7 @@ def test_methods_that_native_code_replaces_cannot_be_assigned(name, method):
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_subclass_may_have_attributes_of_the_same_names(name):
-    """As in cpprb, where such an attribute is the subclass's own."""
+    """In cpprb too, such an attribute belongs to the subclass."""
 
     class Mine(getattr(cpprb_impl, name)):
         def remember(self):

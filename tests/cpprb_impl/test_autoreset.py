@@ -91,7 +91,7 @@ def test_a_mask_refuses_values_that_numpy_refuses():
 
 
 def test_a_mask_leaves_masked_arrays_masked():
-    """`add` must treat masked numbers of some environments as it treats those of all."""
+    """`add` must treat masked numbers of some environments as it treats masked numbers of all environments."""
     obs = np.ma.masked_array(np.zeros((4, 2, 3)), np.ones((4, 2, 3), bool))
     mask = np.array([True, False, True, True])
     messages = []

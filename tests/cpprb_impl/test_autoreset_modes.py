@@ -1,4 +1,4 @@
-"""The loops in docs/using.md: in each autoreset mode of Gymnasium, every stored row belongs to one episode."""
+"""With the loops in docs/using.md, every stored row belongs to one episode, in each autoreset mode of Gymnasium."""
 
 from __future__ import annotations
 

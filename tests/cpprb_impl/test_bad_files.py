@@ -86,7 +86,7 @@ def test_truncated_files_are_refused(good):
 
 
 def test_a_changed_byte_is_refused_or_harmless(good):
-    """Some bytes of each member's zip headers are never read."""
+    """Some bytes in the zip headers of each member are never read."""
     unnoticed = 0
     for at in range(len(good)):
         data = bytearray(good)

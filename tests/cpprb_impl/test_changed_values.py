@@ -303,7 +303,7 @@ def test_a_warning_of_one_field_does_not_silence_another():
 
 
 def test_priorities_are_not_changed_to_fit():
-    """Priorities are floats in every buffer, and have checks of their own."""
+    """Priorities are floats in every buffer, and have separate checks."""
     buffer = PrioritizedReplayBuffer(4, {"x": {"dtype": np.uint8}})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -313,7 +313,7 @@ def test_priorities_are_not_changed_to_fit():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_steps_of_a_usual_environment_cause_no_warning(dtype):
-    """A Gymnasium environment returns float observations, float64 rewards and bool ends."""
+    """A Gymnasium environment returns float observations, float64 rewards, and bools for the ends of episodes."""
     fields = {"obs": {"shape": 4}, "act": {"dtype": np.int32}, "rew": {}, "done": {}}
     buffer = ReplayBuffer(8, fields)
     obs = np.linspace(-4.8, 3.4e38, 4).astype(dtype)

@@ -1,4 +1,4 @@
-"""The Blind Cliffwalk, the task with which prioritized replay was motivated (Schaul et al. 2015, section 3.1).
+"""The Blind Cliffwalk, the task that motivated prioritized replay (Schaul et al. 2015, section 3.1).
 
 In each state, one of two actions leads to the next state, and the other ends the episode. Only the last state has a
 reward, so almost all transitions teach nothing. The memory contains each sequence of actions once, and a table of

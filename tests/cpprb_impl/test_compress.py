@@ -1,4 +1,4 @@
-"""Frames compressed with LZ4: the same batches in less memory."""
+"""Frames compressed with LZ4 yield the same batches and need less memory."""
 
 from __future__ import annotations
 

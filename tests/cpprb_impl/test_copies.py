@@ -106,7 +106,7 @@ def from_file(buffer: PrioritizedReplayBuffer) -> PrioritizedReplayBuffer:
 @pytest.mark.parametrize("replaced", [0, 20, 64, 200])
 @pytest.mark.parametrize("way", [*WAYS.values(), from_file], ids=[*WAYS, "file"])
 def test_a_copy_protects_the_rows_of_outstanding_batches(way, replaced):
-    """Holds for batches drawn before the copy, whether rows are replaced before or after it."""
+    """This holds for batches drawn before the copy, whether rows are replaced before or after it."""
     buffer = PrioritizedReplayBuffer(64, {"x": {}}, alpha=1.0, eps=0.0, seed=1, check_for_update=True)
     buffer.add(x=np.arange(100))
     batches = [buffer.sample(8)["indexes"]]
@@ -222,7 +222,7 @@ def test_copies_in_child_processes_draw_different_numbers(method):
 
 
 def test_buffers_of_cpprb_cannot_be_pickled():
-    """Its single-process buffers can be neither pickled nor copied."""
+    """Single-process buffers of cpprb can be neither pickled nor copied."""
     cpprb = pytest.importorskip("cpprb")
     with pytest.raises(TypeError):
         pickle.dumps(cpprb.ReplayBuffer(4, ENV_DICT))

@@ -172,7 +172,7 @@ def test_fields_of_every_dtype_are_loaded(dtype):
 @pytest.mark.parametrize("name", ["next_of_stack_compress_unsafe.npz", "plain_safe.npz"])
 @pytest.mark.parametrize("module", ["numpy.core", "numpy._core"])
 def test_files_of_earlier_versions_are_loaded(name, module):
-    """`play(..., [4, 6, 3])` into a buffer of 9 rows, by cpprb 11.0.0 with NumPy 1.26. NumPy 2 renamed the module."""
+    """The file has `play(..., [4, 6, 3])` in 9 rows, by cpprb 11.0.0 and NumPy 1.26. NumPy 2 renamed a module."""
     data = with_members(DATA / name, lambda _, content: content.replace(b"cnumpy.core.m", f"c{module}.m".encode()))
     rows = rows_in(io.BytesIO(data))
     expected = ReplayBuffer(9, FIELDS)
@@ -181,7 +181,7 @@ def test_files_of_earlier_versions_are_loaded(name, module):
 
 
 def test_pickles_of_later_protocols_are_loaded():
-    """NumPy 2 writes them."""
+    """NumPy 2 writes such pickles."""
     expected = ReplayBuffer(9, FIELDS)
     play(expected, [4, 6, 3])
     members = {"safe": True, "version": 1, "data": expected.get_all_transitions(), "Nstep": False, "cache": None}
@@ -246,7 +246,7 @@ class RunsCode:
 
 
 def test_code_in_a_pickle_is_not_run(tmp_path):
-    """The control: NumPy's own reader with pickles allowed, which cpprb uses, runs it."""
+    """The control: NumPy's own reader with pickles allowed, which cpprb uses, runs the code."""
     for member in ("data", "cache", "next_of"):
         evil = pickle.dumps(RunsCode(tmp_path / member), 3)
         refused({member: evil, "safe": False}, "refers to posix.mkdir")
@@ -347,7 +347,7 @@ def dict_with_key(key: bytes) -> bytes:
         (dict_with_key(b"K\x00" + b"\x85" * 400_000), "opcodes|nests"),
         (dict_with_key(b"K\x00" + b"\x85" * 1000), "nests"),
         (dict_with_key(b"K\x00" + b"\x85" * 12), "nests"),
-        (dict_with_key(b"K\x00" + b"q\x05h\x05\x86" * 60), "nests"),  # 2^60 leaves
+        (dict_with_key(b"K\x00" + b"q\x05h\x05\x86" * 60), "nests"),  # with 2^60 leaves
         (dict_with_key(b"K\x00" + b"q\x05h\x05\x86" * 3), "keys"),
         (dict_with_key(b"K\x00\x85"), "keys"),
         (dict_with_key(b"N"), "keys"),
@@ -362,12 +362,12 @@ def dict_with_key(key: bytes) -> bytes:
     ],
 )
 def test_deep_and_wide_pickles_raise_value_error(member, content, says):
-    """Neither a crash of Python's unpickler, which hashes keys, nor a RecursionError."""
+    """They cause neither a crash of Python's unpickler, which hashes keys, nor a RecursionError."""
     refused({member: content, "safe": content if member == "safe" else False}, says)
 
 
 def test_a_shape_with_very_many_lengths_is_refused():
-    """Multiplying them would take minutes."""
+    """Multiplying the lengths would take minutes."""
     lengths = b"\x8a\x08" + b"\xff" * 7 + b"\x7fq\x05" + b"h\x05" * 30_000
     tail = b"(K\x01(" + lengths + b"tcnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R\x89C\x01atb."
     refused({"data": of_numpy(tail)}, "a tuple of at most 32 lengths")
@@ -397,7 +397,7 @@ def test_code_points_beyond_unicode_are_refused():
 
 
 def test_other_compression_methods_are_refused(tmp_path):
-    """The header of LZMA itself says how many gigabytes its decoder allocates."""
+    """For example, the header of LZMA data says how many gigabytes the decoder allocates."""
     file = tmp_path / "lzma.npz"
     with zipfile.ZipFile(pickled(BASE)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as new:
         for info in old.infolist():

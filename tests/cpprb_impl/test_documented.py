@@ -63,7 +63,7 @@ def test_a_missing_docstring_is_detected():
 
 
 def test_docstrings_state_shapes_errors_and_sources():
-    """Applies to calls that take arrays."""
+    """This applies to calls that take arrays."""
     for kind in (cpprb_impl.ReplayBuffer, cpprb_impl.PrioritizedReplayBuffer):
         assert "(batch_size, *shape)" in kind.sample.__doc__ and "Raises" in kind.sample.__doc__
     assert "(rows, *shape)" in cpprb_impl.ReplayBuffer.add.__doc__ and "Raises" in cpprb_impl.ReplayBuffer.add.__doc__

@@ -206,7 +206,7 @@ def test_without_gymnasium_a_call_says_what_is_missing(monkeypatch):
 
 
 def test_gym_is_used_if_gymnasium_is_missing(monkeypatch):
-    """As with cpprb."""
+    """cpprb does the same."""
     monkeypatch.setitem(sys.modules, "gym", types.SimpleNamespace(spaces=spaces))
     wanted = cpprb_impl.create_env_dict(Spaces(VECTOR))
     monkeypatch.setitem(sys.modules, "gymnasium", None)

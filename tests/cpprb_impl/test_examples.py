@@ -247,4 +247,4 @@ def test_fields_of_an_environment_work_with_both_libraries(rb_module):
     batch = rb.sample(8)
     assert rb.get_stored_size() == 64
     assert {"obs0", "obs1", "obs2", "act", "rew", "next_obs0", "next_obs1", "next_obs2", "done"} == set(batch)
-    assert ((batch["obs1"] >= 1) & (batch["obs1"] <= 10)).all()  # the dealer's card
+    assert ((batch["obs1"] >= 1) & (batch["obs1"] <= 10)).all()  # the card of the dealer

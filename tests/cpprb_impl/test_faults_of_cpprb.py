@@ -1,4 +1,4 @@
-"""Faults of cpprb 11 that no other test covers, shown beside ours where cpprb can be run safely.
+"""Faults of cpprb 11 that no other test covers, shown next to our results where cpprb can be run safely.
 
 The docstrings of other tests name the faults that they would detect: search for "cpprb".
 """
@@ -40,7 +40,7 @@ def test_the_last_steps_of_a_truncated_episode_have_next_values(kind):
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
 def test_n_step_remains_enabled_after_failed_calls(kind):
-    """In cpprb, a failed load, or an episode that ends with an empty window if prioritized, disables it for good."""
+    """In cpprb, a failed load, or in prioritized buffers an episode that ends with an empty window, disables n-step."""
     buffer = kind(8, STEPS, Nstep=NSTEP)
     buffer.on_episode_end()
     for file in (io.BytesIO(b"no file"), "/nowhere/at/all.npz"):
@@ -54,7 +54,7 @@ def test_n_step_remains_enabled_after_failed_calls(kind):
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, ReverseReplayBuffer, MPReplayBuffer])
 def test_the_env_dict_of_the_caller_is_not_modified(kind):
-    """cpprb writes into it."""
+    """cpprb writes into the dict."""
     fields = {"obs": {"shape": 2}, "done": {}}
     before = copy.deepcopy(fields)
     options = {} if kind is MPReplayBuffer else {"next_of": "obs", "stack_compress": ["obs"], "Nstep": {"size": 2}}

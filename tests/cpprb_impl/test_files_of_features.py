@@ -145,7 +145,7 @@ def test_frames_are_stored_once():
     piece=st.integers(1, 500),
 )
 def test_frames_in_any_order_are_saved(data, size, options, piece):
-    """For any values, in batches or not, without marks where episodes end."""
+    """This holds for any values, in batches or not, without marks at the ends of episodes."""
     buffer = made(ReplayBuffer, options, size)
     for _ in range(data.draw(st.integers(0, 6))):
         rows = [step(data.draw(st.integers(0, 9))) for _ in range(data.draw(st.integers(1, 5)))]

@@ -32,7 +32,7 @@ pytestmark = [
 
 
 class Thing:
-    """An object that knows its row."""
+    """An object that stores the number of its row."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -135,7 +135,7 @@ def test_a_fork_while_an_argument_is_read_leaves_the_child_usable(buffer, step) 
 @pytest.mark.parametrize("stored", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("options", "call"), [({}, "add"), (NSTEP, "add"), (NSTEP, "on_episode_end")], ids=str)
 def test_a_fork_during_add_stores_all_rows_or_none(kind, options, stored, call) -> None:
-    """The thread was interrupted before, or after, the native ring had stored the rows."""
+    """The thread is interrupted before or after the native ring has stored the rows."""
 
     class Stopping(kind):
         def _add_rows(self, **rows):

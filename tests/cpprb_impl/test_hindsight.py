@@ -100,7 +100,7 @@ def test_hindsight_works_with_and_without_priorities():
 
 
 def test_priorities_are_refused_by_add():
-    """cpprb ignores them. The copies of a step have their own goals, and therefore their own TD errors."""
+    """cpprb ignores such priorities. The copies of a step have their own goals, and therefore their own TD errors."""
     buffer = make()
     with pytest.raises(ValueError, match="priorities must not be given to add"):
         buffer.add(**steps(0, 2), priorities=[1.0, 2.0])
@@ -119,7 +119,7 @@ def test_sequences_are_refused(prioritized):
 
 
 def test_episodes_that_are_too_long_are_refused_whole():
-    """cpprb checks only before it adds, so that a batch overwrites the episode's beginning."""
+    """cpprb checks the length only before it adds, so that a batch can overwrite the beginning of the episode."""
     buffer = make(max_episode_len=5, strategy="final")
     buffer.add(**steps(0, 3))
     with pytest.raises(ValueError, match="max_episode_len"):
@@ -221,7 +221,7 @@ def test_copies_continue_like_the_original(copied):
 
 
 def test_next_of_applies_to_the_pending_episode():
-    """In cpprb, the pending episode has no next_*: KeyError."""
+    """In cpprb, the pending episode has no next_*, which causes a KeyError."""
     fields = {name: field for name, field in FIELDS.items() if name != "next_obs"}
     buffer = make(fields=fields, next_of="obs", strategy="final")
     run_episode(buffer, 0, 5)

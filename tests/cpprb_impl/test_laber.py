@@ -1,4 +1,4 @@
-"""LaBER: weights, draws and errors; the weights agree with cpprb."""
+"""Weights, draws and errors of LaBER; the weights agree with cpprb."""
 
 from __future__ import annotations
 

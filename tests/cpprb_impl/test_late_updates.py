@@ -135,7 +135,7 @@ def test_a_copy_changes_only_what_all_such_samples_agree_on(buffer, form):
 
 @forms(COPIED)
 def test_a_copy_changes_the_rows_on_which_samples_agree_in_part(form, make):
-    """Two equal rows are drawn once each. Then the first one is overwritten."""
+    """Two equal rows are drawn once each. Then the first row is overwritten."""
     buffer = make(2)
     buffer.add(x=np.zeros(2))
     older = form(buffer.sample(2)["indexes"])
@@ -186,7 +186,7 @@ PARTS: dict[str, Callable[..., list[np.ndarray]]] = {
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
 def test_a_part_of_a_late_batch_changes_only_the_rows_it_drew(parts, steps, replaced, make):
-    """A learner that draws ahead updates minibatches, or only rows whose errors are finite."""
+    """A learner that draws ahead may update minibatches, or only rows whose errors are finite."""
     options = {"Nstep": {"size": 3, "rew": "rew"}} if steps > 1 else {}
     buffer = make(64, seed=1, **options)
 

@@ -129,7 +129,7 @@ def test_the_segment_remains_while_it_is_used(tmp_path, watched):
 
 
 def test_a_segment_without_a_lock_is_removed():
-    """The control: a process that merely has it open does not protect it."""
+    """The control: a process that merely has the segment open does not protect it."""
     segment = SHM / f"cpprb_impl-{os.getpid()}-0123456789abcdef-1"
     segment.write_bytes(bytes(4096))
     with segment.open("rb"):

@@ -1,4 +1,4 @@
-"""mmap_prefix: one file per field holds the data."""
+"""With mmap_prefix, one file per field contains the data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHARED = [MPReplayBuffer, MPPrioritizedReplayBuffer]
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, *SHARED])
-def test_the_files_hold_the_data(kind: type, tmp_path) -> None:
+def test_the_files_contain_the_data(kind: type, tmp_path) -> None:
     buffer = kind(10, ENV_DICT, mmap_prefix=tmp_path / "ring")
     buffer.add(**make_rows(0, 17))
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"ring_{name}.dat" for name in sorted(ENV_DICT)]
@@ -190,7 +190,7 @@ def test_shared_frames_are_stored_in_the_files(tmp_path) -> None:
 
 @pytest.mark.parametrize("options", [{"next_of": "obs"}, {"stack_compress": "obs"}])
 def test_a_file_that_grows_has_one_mapping(options: dict, tmp_path) -> None:
-    """Linux allows a process 65,530 mappings. Mappings of 256 KiB each ran out at about 15 GB."""
+    """Linux allows a process 65,530 mappings. With mappings of 256 KiB, this limit was reached at about 15 GB."""
     env = {"obs": {"shape": (1024, 4), "dtype": np.uint8}}
     buffer = ReplayBuffer(20_000, env, mmap_prefix=tmp_path / "ring", **options)
     file = tmp_path / "ring_obs.dat"

@@ -141,7 +141,7 @@ def kept_in_a_fresh_process(library: str) -> float:
 
 
 def test_the_memory_of_a_prioritized_buffer_is_released():
-    """cpprb never frees its trees: at least 16 bytes per transition of capacity."""
+    """cpprb never frees its trees, which have at least 16 bytes per transition of capacity."""
     assert kept_in_a_fresh_process("cpprb_impl") < 2**20
 
 

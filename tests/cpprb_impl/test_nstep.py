@@ -203,7 +203,7 @@ def test_batches_may_be_larger_than_window_and_buffer():
 
 
 def test_an_episode_may_end_with_an_empty_window():
-    """In cpprb, it raises if prioritized, and n-step then remains disabled."""
+    """In prioritized buffers of cpprb, this raises an error, and n-step then remains disabled."""
     for kind in (ReplayBuffer, PrioritizedReplayBuffer):
         buffer = kind(9, FIELDS, Nstep=nstep(3))
         buffer.on_episode_end()

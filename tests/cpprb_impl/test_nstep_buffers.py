@@ -115,7 +115,7 @@ def test_concurrent_threads_lose_no_step():
 
 
 def test_threads_waiting_in_a_locked_store_lose_no_step():
-    """The store releases the GIL meanwhile, and other threads find the window in use."""
+    """Storing releases the GIL, and other threads then find the window in use."""
     count, fields = 400, {"x": {"dtype": np.int64}, "wide": {"shape": 4000}, "done": {}}
     buffer = MPReplayBuffer(4 * count, fields, Nstep={"size": 3}, lock="buffer")
     buffer.add(x=[-1, -1, -1], wide=np.zeros((3, 4000)), done=[1, 1, 1])
@@ -292,7 +292,7 @@ def test_add_is_the_native_method(options):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer"])
 def test_rows_agree_with_cpprb_where_cpprb_is_right(kind, seed):
-    """Whole episodes without done, several steps per call; all columns but the next_* of an episode's last rows."""
+    """Compares whole episodes without done, several steps per call, except the next_* of their last rows."""
     cpprb = pytest.importorskip("cpprb")
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 7))

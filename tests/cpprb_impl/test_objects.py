@@ -22,7 +22,7 @@ KINDS = [ReplayBuffer, PrioritizedReplayBuffer]
 
 
 class Thing:
-    """An object that knows its row."""
+    """An object that stores the number of its row."""
 
     def __init__(self, number):
         self.number = number
@@ -294,7 +294,7 @@ def test_reading_a_value_may_add_to_the_same_buffer():
 
 
 def test_rows_overwritten_by_another_thread_are_not_returned():
-    """An interrupted sample would otherwise return old numbers beside new objects."""
+    """Otherwise, an interrupted sample would return old numbers with new objects."""
     buffer = ReplayBuffer(2, FIELDS)
     buffer.add(**rows(0, 2))
     taken = {"x": np.array([[0], [1]]), "number": np.array([[0], [1]])}

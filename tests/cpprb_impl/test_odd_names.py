@@ -32,7 +32,7 @@ def test_prefixes_that_no_file_can_have_are_refused(kind, prefix):
 
 @BUFFERS
 def test_names_may_contain_bytes_that_are_not_text(kind, tmp_path):
-    """Python represents them as surrogates, and file names may contain them."""
+    """Python represents such bytes as surrogates, and file names may contain them."""
     folder = os.fsencode(tmp_path) + b"/\xff"
     os.mkdir(folder)
     buffer = kind(4, {"\udcfe": {}}, mmap_prefix=os.fsdecode(folder) + "/ring")

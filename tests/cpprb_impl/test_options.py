@@ -1,4 +1,4 @@
-"""Each constructor accepts every option of cpprb's classes, and warns of those without effect."""
+"""Each constructor accepts every option of cpprb's classes, and warns of options without effect."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ FLAGS = [
 @pytest.mark.parametrize("text", ["no", "", b"no"])
 @pytest.mark.parametrize(("maker", "name"), FLAGS)
 def test_a_string_is_refused_as_a_flag(maker, name, text):
-    """cpprb takes "no" for True."""
+    """cpprb takes the string "no" as True."""
     with pytest.raises(TypeError, match=f"{name} must be a bool, got {text!r}"):
         MAKERS[maker](cpprb_impl, **{name: text})
 

@@ -145,7 +145,7 @@ def test_one_step_in_order_ends_the_check(kind, options):
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_buffer_in_order_is_not_checked_after_its_first_rows(kind, options):
-    """From then on, its `add` does no work for the warnings."""
+    """After those rows, `add` does no work for the warnings."""
     buffer = kind(200, env_dict(options), **options)
     assert buffer._watches_order()
     add(buffer, 2, 1)

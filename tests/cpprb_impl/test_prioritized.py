@@ -107,7 +107,7 @@ def test_new_rows_get_the_largest_priority(make):
 
 
 def test_earlier_samples_do_not_change(make):
-    """cpprb's weights and indexes are views of memory that the next sample overwrites and a larger one frees."""
+    """cpprb's weights and indexes are views of memory that the next sample overwrites, and a larger sample frees."""
     buffer = make(100)
     buffer.add(x=np.arange(100), priorities=np.arange(100) + 1.0)
     first = buffer.sample(10)
@@ -140,7 +140,7 @@ def test_a_priority_too_large_to_be_stored_is_refused() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e300])
 def test_bad_priorities_are_refused_by_index(make, bad):
-    """In cpprb, they corrupt the tree."""
+    """In cpprb, bad priorities corrupt the tree."""
     buffer = make(8, alpha=1.0, seed=1)
     buffer.add(x=np.arange(8))
     for use in (

@@ -1,4 +1,4 @@
-"""Buffers as plain arguments of Ray's tasks and actors on one machine, and the error on another machine."""
+"""Buffers can be arguments of Ray's tasks and actors on one machine, and raise an error on another machine."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_arguments_can_be_passed_by_name():
 
 @pytest.mark.parametrize("lock", ["buffer", "critical"])  # without a lock no call waits
 def test_a_signal_handler_gets_an_error_if_its_own_thread_holds_the_lock(lock):
-    """It would wait forever. The interrupted call continues."""
+    """Otherwise, the handler would wait forever. The interrupted call continues."""
     buffer = MPReplayBuffer(30, WIDE_ENV_DICT, lock=lock)
     refused = []
 

@@ -1,4 +1,4 @@
-"""Reading rows backwards in strides."""
+"""Rows can be read backwards in strides."""
 
 from __future__ import annotations
 

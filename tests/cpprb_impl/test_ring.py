@@ -34,7 +34,7 @@ def test_rows_added_one_by_one_wrap_around(make):
 
 @pytest.mark.parametrize("count", [1, 3, 8, 9, 16, 21])
 def test_an_add_of_many_rows_keeps_the_newest(make, count):
-    """cpprb raises IndexError for more than twice the capacity."""
+    """cpprb raises IndexError for more rows than twice the capacity."""
     buffer = make(8)
     added = 0
     for _ in range(4):

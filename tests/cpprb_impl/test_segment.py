@@ -1,4 +1,4 @@
-"""The life of a shared segment: which processes reach it, and when its name is removed."""
+"""The life of a shared segment: which processes can use it, and when its name is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading and deleting single episodes."""
+"""Single episodes can be read and deleted."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_episodes_agree_with_cpprb(seed, obs_dim):
 
 
 def test_a_batch_may_contain_two_episode_ends():
-    """cpprb 11.0.0 sees only the first, and joins everything after it into one episode."""
+    """cpprb 11.0.0 sees only the first end, and joins everything after it into one episode."""
     cpprb = pytest.importorskip("cpprb")
     theirs, ours = (module.SelectiveReplayBuffer(5, Nepisodes=2) for module in (cpprb, cpprb_impl))
     for buffer in (theirs, ours):

@@ -1,4 +1,4 @@
-"""A value whose axes are in another order than its field's is refused, and not reinterpreted."""
+"""A value whose axes are in a different order than those of its field is refused rather than reinterpreted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many processes on one buffer: no torn row, no unwritten row, no hang. Covers items 1 to 14 of cpprb's faults."""
+"""Many processes use one buffer without torn rows, unwritten rows or hangs. Covers items 1 to 14 of cpprb's faults."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_samples_contain_no_torn_or_unwritten_row(make, lock, size):
     buffer = make(size, MADE_ENV_DICT)
     with explorers(add_made_for_ever, buffer, 4) as (_, added):
         wait_until(lambda: all(counter.value > 0 for counter in added))
-        # Large batches of wide rows find a missing check in 0.3 s.
+        # With large batches of wide rows, a missing check is detected within 0.3 s.
         # A learner with a lock could return torn rows only if both the lock and its check of each row failed.
         torn = learn(buffer, seconds=0.6 if lock == "none" else 0.1, batch=500)[1]
     assert torn == 0
@@ -263,7 +263,7 @@ def test_threads_may_share_a_buffer(make):
 
 
 def test_threads_may_sample_batches_of_different_sizes(make):
-    """While one waits for the lock, others may sample; their rows must not appear in its batch."""
+    """While one thread waits for the lock, others may sample; their rows must not appear in its batch."""
     import threading
 
     buffer = make(2000)

@@ -66,7 +66,7 @@ def test_a_new_single_process_buffer_touches_no_leaf():
 
 
 def test_stored_size_counts_committed_rows_of_a_stopped_explorer():
-    """Within its claim, only the committed rows count."""
+    """Within the claim of the stopped explorer, only the committed rows count."""
     buffer = MPReplayBuffer(2048, WIDE_ENV_DICT)  # 32 rows per claim
     seen = set()
     deadline = time.monotonic() + 60

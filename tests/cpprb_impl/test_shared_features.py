@@ -1,4 +1,4 @@
-"""Shared buffers with Nstep, next_of and stack_compress: the rows of `ReplayBuffer`, and a window per process."""
+"""Shared buffers with Nstep, next_of and stack_compress have the rows of `ReplayBuffer`, and a window per process."""
 
 from __future__ import annotations
 

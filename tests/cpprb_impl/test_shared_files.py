@@ -95,7 +95,7 @@ def test_priorities_are_appended():
 
 
 def test_another_learner_sees_the_loaded_priorities():
-    """It has already joined, so it reads them in the journal."""
+    """The other learner has already joined, so it reads the priorities in the journal."""
     source = MPPrioritizedReplayBuffer(8, ENV_DICT, eps=0)
     source.add(**make_rows(0, 8), priorities=[0, 0, 0, 5.0, 0, 0, 0, 0])
     file, buffer = saved(source), MPPrioritizedReplayBuffer(8, ENV_DICT, eps=0)

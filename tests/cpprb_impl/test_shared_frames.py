@@ -101,7 +101,7 @@ def test_every_element_size_and_stack_is_stored(dtype: type, stack: int, frame: 
 
 
 def test_next_obs_need_not_continue_obs() -> None:
-    """For example in vectorised environments, where adjacent rows are unrelated."""
+    """This is so in vectorised environments, where adjacent rows are unrelated."""
     random = np.random.default_rng(0)
     rows = {
         "obs": random.integers(0, 256, (50, *FRAME, STACK), dtype=np.uint8),

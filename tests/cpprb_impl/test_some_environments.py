@@ -1,4 +1,4 @@
-"""Rows of several environments never share a window, even if each call of `add` has rows of only some."""
+"""Rows of several environments never share a window, even if each call of `add` has rows of only some environments."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_bad_env_ids_change_nothing(kind, nstep, env_ids, rows, error, words):
 @pytest.mark.parametrize("mask", [[1, 0, 1], [0, 0, 0], [0, 1, 0, 1], [1, 1]], ids=str)
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_mask_that_does_not_contain_bools_is_refused(kind, mask, dtype, options):
-    """Otherwise its zeros and ones would be environments, whose rewards are summed."""
+    """Otherwise, its zeros and ones would be taken as environments, whose rewards are summed."""
     buffer = kind(24, {"rew": {}, "done": {}}, n_envs=len(mask), Nstep={"size": 2, "rew": "rew"}, **options)
     given = mask if dtype == "list" else np.array(mask, dtype)
     with pytest.raises(

@@ -163,7 +163,7 @@ def held(buffer):
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
 def test_hold_marks_exactly_the_specified_slots_as_stored(kind):
-    """Checks each change from each state against the definition."""
+    """Compares each change from each state with the definition."""
     for rows, next_index, stored in itertools.product((0, 3, 8, 13), range(8), range(9)):
         buffer = kind(8, ENV_DICT, seed=1)
         if rows:

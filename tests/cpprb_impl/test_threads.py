@@ -72,7 +72,7 @@ def test_other_threads_run_during_a_long_copy(kind: type, counter: list[int]) ->
 def test_other_threads_do_not_run_during_a_short_copy(kind: type, counter: list[int]) -> None:
     """The control of the test above.
 
-    Each release of the GIL would cost the learner as long as the other thread runs.
+    Each release of the GIL would cost the learner the time for which the other thread runs.
     """
     buffer = filled(kind)
     assert ran_during(counter, lambda: buffer.sample(SHORT), 300) == 0

@@ -42,7 +42,7 @@ def test_other_buffers_need_no_td_errors():
 
 @pytest.mark.parametrize(("beta", "wanted"), [(0.7, [0.7] * 3), (lambda step: step / 10, [0, 0.1, 0.2]), (None, [])])
 def test_beta_can_be_chosen(beta, wanted):
-    """It is fixed in cpprb."""
+    """In cpprb, beta is fixed."""
     seen = []
 
     class Watched(PrioritizedReplayBuffer):

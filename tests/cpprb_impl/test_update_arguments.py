@@ -59,7 +59,7 @@ def test_non_contiguous_indexes_are_accepted(dtype, ours):
 
 @pytest.mark.parametrize("index", [1.5, np.nan, np.inf, -np.inf])
 def test_fractional_indexes_are_refused(index, ours):
-    """cpprb truncates them, so that 1.5 is row 1. Beyond the rows, it overwrites memory."""
+    """cpprb truncates indexes, so that 1.5 is row 1. If there is no such row, it overwrites other memory."""
     for indexes in ([0, index], np.array([0, index], object)):
         with pytest.raises(ValueError, match=r"indexes\[1\] must be a whole number, got "):
             ours.update_priorities(indexes, [4.0, 4.0])
@@ -93,7 +93,7 @@ MASKS = {
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("method", ["get", "update_priorities"])
 def test_masks_are_refused_as_indexes(method, mask, ours):
-    """cpprb reads them as the numbers 0 and 1."""
+    """cpprb reads masks as the numbers 0 and 1."""
     with pytest.raises(TypeError, match=r"(?s)indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
         getattr(ours, method)(mask, *[np.full(np.size(mask), 4.0)] * (method == "update_priorities"))
     assert ours.get_max_priority() == 1.0
@@ -112,7 +112,7 @@ def test_masks_are_refused_as_indexes_in_uniform_and_hindsight_buffers():
 
 @pytest.mark.parametrize("priority", SCALARS.values(), ids=SCALARS)
 def test_a_scalar_is_the_priority_of_each_index(priority, ours):
-    """cpprb assigns it to the first index, and reads beyond it in memory for the others."""
+    """cpprb assigns the scalar to the first index, and reads beyond it in memory for the other indexes."""
     ours.update_priorities(np.arange(100, 128), priority)
     of = weights(ours)
     assert ours.get_max_priority() == float(np.asarray(priority))
@@ -190,7 +190,7 @@ class Agent:
 
 
 def test_training_with_one_error_for_all_rows_is_supported():
-    """cpprb's own tests train this way. It reads beyond the error, so only ours is run here."""
+    """cpprb's own tests train this way. cpprb reads beyond the error, so only our buffer is run here."""
     fields = {name: {} for name in ("obs", "act", "rew", "next_obs", "done")}
     buffer = cpprb_impl.PrioritizedReplayBuffer(8, fields)
     cpprb_impl.train(buffer, Agent(), lambda *_: 1.0, lambda *_: 0.5, max_steps=20, batch_size=4)

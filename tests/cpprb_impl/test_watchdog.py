@@ -1,4 +1,4 @@
-"""However the creator of a segment ends, its name is removed soon after, and no helper process remains."""
+"""However the creator of a segment ends, the segment's name is soon removed, and no helper process remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and pickles that an earlier revision wrote are read, and training goes on from them."""
+"""Files and pickles that an earlier revision wrote can be read, and training continues from them."""
 
 from __future__ import annotations
 

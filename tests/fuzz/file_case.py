@@ -1,4 +1,4 @@
-"""One case of fuzzing `load_transitions`: load an altered file of ours or of cpprb's.
+"""One case of fuzzing `load_transitions`: load an altered file, written by our buffer or by cpprb.
 
 The oracle: the call raises ValueError and leaves the buffer unchanged, or it loads the file and the buffer works. After
 a change inside an archive the checksums are corrected, since otherwise the code behind them would never be reached.
@@ -22,7 +22,7 @@ import numpy as np
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 
 ABOUT = "about.json"
-# As in cpprb's files.
+# The fields in the files of cpprb.
 FIELDS = {"obs": {"shape": (2, 3)}, "act": {"dtype": np.int64}, "rew": {}, "done": {"dtype": bool}}
 NEXT = {"next_obs": FIELDS["obs"]}
 KINDS: list[tuple[type, dict[str, Any], dict[str, Any]]] = [

@@ -1,4 +1,4 @@
-"""Servers of shards, forked from one process that has imported what they need: a start of Python takes far longer.
+"""Servers of shards, forked from a process that has imported what they need, since starting Python takes far longer.
 
 python -m tests.hosts.forked FD    # that process; FD is a socket, from which it reads the servers' pipes
 """

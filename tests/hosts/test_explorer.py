@@ -164,7 +164,7 @@ def test_rows_not_stored_by_a_lost_server_do_not_count_as_acknowledged(make_shar
 
 
 def test_an_explorer_resends_rows_that_its_shard_lacks(make_shards, explore, monkeypatch):
-    """It does not switch to another shard, which would give up rows that were certainly not stored."""
+    """It does not switch to another shard, as it would then give up rows that were certainly not stored."""
     monkeypatch.setattr(Link, "was_lost", lambda _: False)
     shards = make_shards(2, size=LARGE)
     explorer = explore(shards)

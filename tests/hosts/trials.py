@@ -2,8 +2,8 @@
 
     python -m tests.hosts.trials [--trials 300] [--seed N]
 
-In each trial two data hosts hold a buffer. One explorer is on the first of them, another on a host without data, and a
-learner on a fourth host. Up to three random faults are injected. Then every stored row must be whole, and stored
+In each trial, a buffer is on two data hosts. One explorer is on the first of them, another on a host without data, and
+a learner on a fourth host. Up to three random faults are injected. Then every stored row must be whole, and stored
 once. Each acknowledged row must be stored, unless its shard was lost with its host, or because its supervisor was
 killed and none was started in its place. Nothing may hang. Needs root and Linux.
 """

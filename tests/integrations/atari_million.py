@@ -1,6 +1,6 @@
 """`make atari-million`: 10^6 steps of Pong in the replay buffer of Stable-Baselines3's DQN, with frames stored once.
 
-DQN plays with random actions; nothing is learned. Episodes are cut by a time limit.
+DQN plays with random actions; nothing is learned. Episodes end at a time limit.
 The buffer must need at most the given bytes per step, store each step, and record which steps ended by the time limit.
 The time of a sample is only printed, since it depends on the machine.
 """

@@ -175,6 +175,6 @@ def test_actions_that_the_original_reshapes_are_stored(kind, n_envs, shape, give
     ],
 )
 def test_actions_whose_axes_are_in_a_different_order_are_refused(kind, n_envs, shape, given):
-    """The original reshapes them, which scrambles the numbers."""
+    """The original reshapes such actions, which scrambles the numbers."""
     with pytest.raises(ValueError, match=r"action must have the shape .* its axes are reordered"):
         acted(kind, n_envs, shape, np.zeros(given))

@@ -186,7 +186,7 @@ def test_reset_removes_the_steps():
 
 
 def test_spaces_are_recognized_by_their_attributes():
-    """Gym's spaces are other classes."""
+    """The spaces of Gym are different classes."""
     box, number = SimpleNamespace(shape=(2, 3), dtype=np.float64), SimpleNamespace(shape=(), dtype=np.int64, n=4)
     buffer = ReplayBuffer(10, number, box, n_envs=2, **NO_TIMEOUTS)
     action = np.arange(12.0).reshape(2, 2, 3)

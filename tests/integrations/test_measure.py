@@ -83,7 +83,7 @@ def test_each_buffer_trains_on_images(peer):
 
 @pytest.mark.parametrize(("peer", "stored"), [(REFERENCE, 2 * 4 * 84 * 84), (FRAMES_ONCE, 84 * 84)])
 def test_the_measured_memory_is_that_of_the_rows(peer, stored):
-    """In a separate process, as in a launch: this one could reuse memory of other tests."""
+    """Memory is measured in a separate process, since this process could reuse memory of other tests."""
     code = (
         "import sys; from adapters import registry; from suites.paired_training.measure import bytes_per_row; "
         "from suites.paired_training.tasks import PONG; from dataclasses import replace; "

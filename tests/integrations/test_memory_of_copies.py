@@ -1,4 +1,4 @@
-"""Checkpoints and copies of the buffers inside other libraries need little memory beside the buffers themselves."""
+"""Checkpoints and copies of the buffers inside other libraries need little memory besides the buffers themselves."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ KINDS = [line.split('"')[1] for line in SCRIPT.splitlines() if '": lambda: ' in 
 
 @functools.cache
 def needed() -> dict[str, dict[str, int]]:
-    """Return the bytes that each operation needs beside the buffer, by kind of buffer."""
+    """Return the additional bytes that each operation needs, by kind of buffer."""
     with tempfile.TemporaryDirectory() as folder:
         return bytes_needed(SCRIPT, f"{folder}/buffer.npz")
 

@@ -192,7 +192,7 @@ def test_a_batch_equals_that_of_the_original_with_the_same_override(pair, name, 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS.values() if pair.ours not in UNLIKE], ids=LIKE)
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_patch_before_our_class_is_made_is_called(pair, name, n_envs, wrapped, monkeypatch):
-    """For example a cast for a device, which a program patches into Stable-Baselines3 before it imports our module."""
+    """One example is a cast for a device that a program patches into Stable-Baselines3 before it imports our module."""
     kept, value = inspect.getattr_static(theirs.BaseBuffer, name), OVERRIDES[name](theirs.BaseBuffer)
     if wrapped:
         inner = getattr(value, "__func__", value)

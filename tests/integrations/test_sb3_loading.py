@@ -210,7 +210,7 @@ def test_a_buffer_with_n_steps_other_than_those_of_the_model_is_refused(saved, l
 
 
 def test_a_file_that_does_not_state_n_steps_has_single_steps(tmp_path):
-    """For example a file from before this option existed, by a model whose buffer was released."""
+    """Such a file may come from before this option existed, or from a model whose buffer was released."""
     saved, other = prioritized(), prioritized(n_steps=3)
     del saved.replay_buffer.__dict__["n_steps"]
     saved.save_replay_buffer(tmp_path / "steps.pkl")

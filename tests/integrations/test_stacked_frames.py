@@ -230,7 +230,7 @@ def test_a_wrong_axis_of_a_tensordict_is_refused():
 
 
 def test_a_part_is_stored_whole_if_its_axis_is_none():
-    """For an image that must not be split."""
+    """This is meant for an image that must not be split."""
     layout = FOUND["(C, H, W), gray"]
     space = spaces.Dict({"seen": spaces.Box(0, 255, layout.shape, "u1")})
     buffers = [

@@ -1,4 +1,4 @@
-"""Pickles and models that an earlier revision wrote are read, and training goes on from them."""
+"""Pickles and models that an earlier revision wrote can be read, and training continues from them."""
 
 from __future__ import annotations
 

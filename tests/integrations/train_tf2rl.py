@@ -2,7 +2,7 @@
 
     .peers/tf2rl/bin/python -m tests.integrations.train_tf2rl SAC --buffer cpprb_impl
 
-Prints a digest of the weights, unless the training is an Ape-X.
+Prints a digest of the weights, unless it trains with Ape-X.
 """
 
 from __future__ import annotations

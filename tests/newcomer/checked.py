@@ -1,4 +1,4 @@
-"""Checks the newest bench:  python -m tests.newcomer.checked [NAMED PEERS ...]
+"""Check the newest bench:  python -m tests.newcomer.checked [NAMED PEERS ...]
 
 No throughput cell may be left out, broken or interrupted, at least one must have a figure, and the launches together
 must spend at most half of their time outside filling, checking and measuring. Failed and wrong cells are allowed: they

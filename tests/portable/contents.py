@@ -1,6 +1,6 @@
 """Check what is in a wheel: this package's Python files and types, one extension, the licence, and right metadata.
 
-C++ sources are not in it: nothing reads them at run time, and the source archive has them.
+A wheel contains no C++ sources: nothing reads them at run time, and the source archive has them.
 """
 
 from __future__ import annotations

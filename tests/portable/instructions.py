@@ -1,7 +1,7 @@
 """Check objdump's disassembly, read from stdin: only versions made for newer processors may use their instructions.
 
-Baseline is SSE2. GCC names the versions of a function after their processor: `name.arch_x86_64_v3`, `name.avx2`; only
-those may use more, since one of them is chosen only if the processor reports support.
+The baseline is SSE2. GCC names the versions of a function after their processor: `name.arch_x86_64_v3`, `name.avx2`;
+only those may use more, since one of them is chosen only if the processor reports support.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make wheels` runs every program that a bare environment can run, and fails if one fails."""
+"""`make wheels` runs every program that a bare environment can run, and fails if any program fails."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 
 
 class Made(NamedTuple):
-    """A buffer that many tests use. Each calls `emptied` and uses the handle that it returns."""
+    """A buffer that many tests use. Each test calls `emptied` and uses the returned handle."""
 
     buffer: PrioritizedReplayBuffer
     warned: list[warnings.WarningMessage]
@@ -235,7 +235,7 @@ def test_an_explorer_continues_after_its_supervisor_is_replaced_during_a_pause(o
             copy.add(**rows(stored, 100))
             killed = kill_supervisor(copy)
             wait_until(lambda killed=killed: supervisor_of(own_buffer) not in (None, killed))
-            time.sleep(1.5)  # longer than the deadline
+            time.sleep(1.5)  # for longer than the deadline
             for first in range(stored + 100, stored + 300, 10):
                 copy.add(**rows(first, 10))
                 assert not stays or isinstance(copy._explorer_, LocalExplorer)

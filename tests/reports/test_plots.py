@@ -35,7 +35,7 @@ def test_the_legend_names_each_peer_with_its_signs() -> None:
     ids=["apex", "trainings"],
 )
 def test_curves_are_drawn_for_both_pages(section, make) -> None:
-    """The sections' own tests draw nothing."""
+    """The tests of the sections draw no pictures."""
     (part,) = section.parts(context_of(make()))
     assert part.pictures
     for picture in part.pictures:

@@ -1,4 +1,4 @@
-"""The section on scaling recovers the costs behind synthetic figures, and predicts only what it can."""
+"""The section on scaling recovers the costs behind synthetic figures, and predicts only what follows from the model."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def table(page) -> str:
 
 @needs_browser
 def test_ratios_and_intervals_match_results_frames(visit):
-    """For every cell of a record: the median, its interval, the launches, and the ratio to cpprb."""
+    """Compares the median, its interval, the launches, and the ratio to cpprb for every cell of a record."""
     found = visit().evaluate(
         """async (name) => {
           const data = await unpack(document.getElementById("data"));
@@ -263,7 +263,7 @@ def test_a_narrow_screen_scrolls_the_table_and_not_the_page(visit):
 
 @needs_browser
 def test_a_suite_opens_with_a_record_that_contains_its_figures(visit):
-    """The survey declares the memory suite but left it out."""
+    """The record of the survey declares the memory suite, but left it out."""
     page = visit("suite=memory")
     assert page.locator("#record").input_value() == QUICK
     assert page.locator("#map td.better-1, #map td.same").count()

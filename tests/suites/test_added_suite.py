@@ -1,4 +1,4 @@
-"""A suite is added by its `spec.py`, its `measure.py` and a line in the list: nothing else names it."""
+"""A suite is added by its `spec.py`, its `measure.py` and a line in the list; no other file names it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_an_added_suite_is_known_and_left_out_of_other_profiles(surroundings):
 
 @pytest.mark.parametrize("room", ["suites", "adapters", "results"])
 def test_no_other_file_names_a_suite(room):
-    """The runner and the gate loop over the list. The counts and the control are those of the throughput suite's
-    benchmarks."""
+    """The runner and the gate loop over the list. The counts and the control use the benchmarks of the
+    throughput suite."""
     allowed = {
         "suites/__init__.py",
         *(f"suites/{suite}/{name}.py" for suite in ("counts", "control") for name in ("spec", "measure")),

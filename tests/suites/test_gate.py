@@ -139,7 +139,7 @@ def test_a_slow_down_is_found(surroundings, tree, capsys):
 
 
 def test_a_head_that_returns_wrong_answers_is_a_regression(surroundings, tree, capsys):
-    """Here both sides are revisions; the working tree is neither."""
+    """Both sides are revisions here; neither is the working tree."""
     change(tree, BUILD="mixes")
     git(tree, "commit", "-q", "-a", "-m", "second")
     change(tree, BUILD="crashes")

@@ -1,4 +1,4 @@
-"""The arithmetic of Ape-X's explorers, against a slow and obvious reference."""
+"""The arithmetic of Ape-X's explorers agrees with a slow and simple reference."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_cells_that_a_contract_excludes_are_skipped_when_declared(peer, workload
 
 
 def test_an_error_affects_only_the_benchmarks_in_which_it_occurs(surroundings):
-    """A buffer that cannot be made is not made again for the next benchmark."""
+    """If a buffer cannot be made, no attempt is made to make it again for the next benchmark."""
     status, results = measured(
         surroundings, "ignores-priorities", "add:batch=1", "prioritized:batch=32", "prioritized:batch=256"
     )

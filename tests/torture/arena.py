@@ -48,7 +48,7 @@ def plan_for(lock: str, failpoint: str, rng: random.Random, first_lap: bool = Fa
         failpoint,
         # 1 to 100, mostly small; with first_lap so few that the first lap is not yet complete.
         nth=1 if failpoint[0] == "B" else rng.randint(1, 3) if first_lap else int(1.07 ** rng.uniform(0, 68)),
-        stop=lock == "none" and rng.random() < 0.5,  # with a lock, a stopped holder blocks by design
+        stop=lock == "none" and rng.random() < 0.5,  # with a lock, a stopped owner of the lock blocks others by design
         then_kill=rng.random() < 0.5,
         alone=failpoint[0] == "B" or (explores and rng.random() < 0.3),
         explores=explores,
@@ -202,7 +202,7 @@ def _fork(job: Callable[[], None]) -> int:
 
 def trial(arena: Arena, plan: Plan) -> Outcome:
     outcome = Outcome(plan)
-    with arena.survivors.learners_at_rest() if plan.failpoint[0] == "B" else nullcontext():  # or they reclaim the dead
+    with arena.survivors.learners_at_rest() if plan.failpoint[0] == "B" else nullcontext():  # or they would reclaim it
         if plan.failpoint[0] == "B":
             nth = arena.rng.randint(1, 3 if plan.first_lap else 20)
             dead = arena.spawn(True, lambda: failpoints.arm("E5", nth, signal.SIGKILL))

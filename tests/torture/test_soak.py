@@ -34,7 +34,7 @@ class WithoutOut:
 
 
 def test_the_same_job_finds_torn_or_unwritten_rows_in_cpprb():
-    """The negative control. It is repeated if cpprb's learner hangs."""
+    """The negative control, which is repeated if cpprb's learner hangs."""
     cpprb = pytest.importorskip("cpprb")
     faults = {}
     for _ in range(10):

@@ -1,6 +1,6 @@
 """Weaken each memory order of the core, one at a time, and find the scenario that then fails: see .ci/orders.
 
-The table `orders` beside this file has one line per order: the operation, the part of its order that is removed, and
+The table `orders` next to this file has one line per order: the operation, the part of its order that is removed, and
 the scenario that must then fail, or the reason why none can.
 """
 

@@ -200,7 +200,7 @@ def test_n_step_rows_equal_those_of_chainerrl(num_steps: int) -> None:
 
 
 def test_the_comparison_detects_a_difference(pair) -> None:
-    """The control: a single changed row, or another seed, is detected."""
+    """The control: a single changed row, or a different seed, is detected."""
     original, style = pair(seed=3)
     original.add(rows(CAPACITY))
     style.add(rows(CAPACITY, first=1))

@@ -1,6 +1,6 @@
 """Reverb's selectors and rate limiters behave as their names promise, on a real server.
 
-One server holds all tables. Items are numbers in the order of their insertion; every wait has a time limit.
+One server holds all tables. Items are numbered in the order of insertion; every wait has a time limit.
 """
 
 from __future__ import annotations
@@ -157,13 +157,13 @@ def test_min_size_delays_samples(client: Client) -> None:
 
 
 def test_a_ratio_blocks_the_side_that_is_ahead(client: Client) -> None:
-    """With two samples per insert, twice the inserts minus the samples stays within 0 and 8."""
+    """With two samples per insert, twice the inserts minus the samples stays between 0 and 8."""
     client.insert("ratio", 0)
     assert client.numbers("ratio", limit_ms=SHORT_MS) == []  # fewer than the two items that it requires first
     client.insert("ratio", 1, 2, 3)  # twice the inserts minus the samples is 8
     assert client.blocked("ratio", 4)
     assert len(client.numbers("ratio", 2)) == 2
-    client.let_in()  # 8 again
+    client.let_in()  # the difference is 8 again
     assert len(client.numbers("ratio", 10, SHORT_MS)) == 8
     client.insert("ratio", 5)
     assert len(client.numbers("ratio", 10, SHORT_MS)) == 2

@@ -1,4 +1,4 @@
-"""Counting: how many of the added rows a buffer holds.  python -m suites.counting.measure --peer NAME [--rows N]"""
+"""Count how many of the added rows a buffer contains.  python -m suites.counting.measure --peer NAME [--rows N]"""
 
 from __future__ import annotations
 

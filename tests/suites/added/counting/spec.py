@@ -1,4 +1,4 @@
-"""The smallest suite: how many of the added rows a buffer holds. CONTRIBUTING.md shows it as an example."""
+"""The smallest suite: how many of the added rows a buffer contains. CONTRIBUTING.md shows it as an example."""
 
 from __future__ import annotations
 
