@@ -1,4 +1,4 @@
-"""A buffer warns once if no step begins where the previous one ended, and once if each episode does."""
+"""A buffer warns once if no step begins where the last one ended, and once if every episode begins where one ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If a subclass overrides a method that cpprb's `add` or `sample` calls, it is called, or the subclass is refused."""
+"""If a subclass overrides a method that cpprb's `add` or `sample` calls, the override is called or refused."""
 
 from __future__ import annotations
 

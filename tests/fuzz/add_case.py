@@ -128,7 +128,7 @@ class Case:
             name: values.value(self.rng, self.act, field["shape"], field["dtype"], rows)
             for name, field in self.fields.items()
         }
-        if len(given) > 1 and self.rng.randrange(3) == 0:  # seldom do the values of all fields fit
+        if len(given) > 1 and self.rng.randrange(3) == 0:  # values seldom fit all fields
             keep = self.rng.choice(list(given))
             given |= {n: np.zeros((rows, *f["shape"]), f["dtype"]) for n, f in self.fields.items() if n != keep}
         if self.rng.randrange(16) == 0:

@@ -52,7 +52,7 @@ def parent() -> Iterator[Parent]:
 
 @pytest.fixture
 def started_servers() -> None:
-    """Start each server as a separate Python, as in real use: for tests in which servers die, or of their start."""
+    """Start each server as a separate Python, as in real use: for tests in which servers die or start."""
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from .conftest import are_whole, layout_of, rows_with
 
 LAYOUT = layout_of(1_000_000)  # more rows than a trial adds, so that none is overwritten
 ADDED, FLUSH_EVERY, DRAWN = 100, 5, 64
-EXPLORER_BITS = 22  # bits of an id for the row; those above are the explorer's number. float32 is exact up to 24 bits
+EXPLORER_BITS = 22  # low bits of an id, for the row; the others are for the explorer. float32 is exact up to 24 bits
 
 
 def address_of(known: dict[str, Any]) -> Address:

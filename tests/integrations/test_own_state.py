@@ -33,7 +33,7 @@ COPIES = {
 
 
 def own_state(kind):
-    """Return a subclass that excludes an attribute that cannot be pickled from its pickle."""
+    """Return a subclass whose pickle excludes an attribute that cannot be pickled."""
 
     class Own(kind):
         def __init__(self, *args, **options):

@@ -1,6 +1,6 @@
 """Algorithms of tf2rl, which is built on cpprb, run with our buffer under cpprb's name.
 
-They need a separate venv of their own, for TensorFlow and old versions of Gym and NumPy: `make test-old-integrations`.
+They need a separate venv, for TensorFlow and old versions of Gym and NumPy: `make test-old-integrations`.
 """
 
 from __future__ import annotations

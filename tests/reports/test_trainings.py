@@ -101,7 +101,7 @@ def apex_run(unsolved: str = "", solved_by: int = 0, seeds: int = SEEDS) -> Run:
 
 
 def cells(run: Run) -> dict[str, dict[str, str]]:
-    """Return column -> peer -> cell, of the only task."""
+    """Return column -> peer -> cell for the only task."""
     (part,) = trainings.parts(context_of(run))
     ((_, columns, rows, _),) = part.values["tasks"]
     return {column: {row[0]: row[place] for row in rows} for place, column in enumerate(columns)}

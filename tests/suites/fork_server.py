@@ -1,4 +1,4 @@
-"""Forks launches from a process that has already imported their modules, which is most of the work of a fresh process.
+"""Forks launches from a process that has already imported their modules. A fresh process mostly imports modules.
 
 What a launch leaves behind becomes a child of the server, its subreaper (prctl(2)). A mark in the environment would not
 find all of it: for a forked process, /proc shows the environment of its parent.
