@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "../samplers/sequence_sampler.hpp"
+#include "../store/sequence_sampler.hpp"
 #include "links.hpp"
 #include "private_store.hpp"
 #include "private_view.hpp"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "../samplers/sequence_sampler.hpp"
+#include "../store/sequence_sampler.hpp"
 #include "shared_view.hpp"
 #include "stream_links.hpp"
 

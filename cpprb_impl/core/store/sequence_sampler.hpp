@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../steps/sequence_options.hpp"
-#include "../store/sampler.hpp"
+#include "sampler.hpp"
 
 namespace rb {
 
