@@ -158,7 +158,8 @@ Found SequenceQueue::sample(Random& random, DrawnSequences& drawn, const Sequenc
   if (by_priority_ == nullptr) {
     if (!draw(random, drawn)) return Found::nothing;
   } else {
-    if ((drawn.ends.candidates = count()) == 0) return Found::nothing;
+    drawn.ends.candidates = count();
+    if (drawn.ends.candidates == 0) return Found::nothing;
     if (const Found found = by_priority_->sample(random, drawn.ends, nullptr, waiting); found != Found::rows)
       return found;
   }

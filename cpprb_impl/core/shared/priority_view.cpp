@@ -64,7 +64,7 @@ PriorityView::~PriorityView() {
 
 Span PriorityView::ending_in(std::uint64_t slot) const {
   const LinkWord link = store_.link_in(slot);
-  return sequences_->ending_at(link.number(), link.is_last());
+  return sequences_.value_or(SequenceOptions{}).ending_at(link.number(), link.is_last());
 }
 
 float PriorityView::leaf_in(std::uint64_t slot) const {

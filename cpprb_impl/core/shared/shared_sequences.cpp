@@ -155,7 +155,7 @@ void SharedSequenceView::refresh_leaf(std::size_t slot) {
 }
 
 Found SharedSequenceView::none_found() {
-  if (SharedView::none_found() == Found::nothing) return Found::nothing;
+  if (rows_.none_found() == Found::nothing) return Found::nothing;
   const std::uint64_t possible = slots().count;
   for (std::uint64_t slot = 0; slot < possible; ++slot)
     if (follow(slot, [](auto...) {}).rows != 0) return Found::no_mass;
@@ -238,7 +238,7 @@ bool SharedSequenceSampler::read_steps(DrawnSequences& drawn, char* const* to, W
   }
   if (++overwritten_ == kTries) {
     overwritten_ = 0;
-    SharedSequenceView::give_up();
+    SharedView::give_up();
   }
   return false;
 }

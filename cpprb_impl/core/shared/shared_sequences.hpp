@@ -15,8 +15,12 @@
 namespace rb {
 
 // The samplers' view of the sequences: a row stands for the sequence that ends with it.
-class SharedSequenceView : public SharedView {
+class SharedSequenceView {
  public:
+  static constexpr bool kRowsVanish = SharedView::kRowsVanish;
+  static constexpr unsigned kTriesAtOnce = SharedView::kTriesAtOnce;
+  static constexpr std::size_t kSeldom = SharedView::kSeldom;
+
   // What a call of sample() reads.
   struct Target {
     DrawnSequences* drawn;
@@ -24,12 +28,16 @@ class SharedSequenceView : public SharedView {
   };
 
   SharedSequenceView(SharedStore& store, const SequenceOptions& options, PriorityView& priorities, const Target& target)
-      : SharedView(store), options_(options), priorities_(priorities), target_(target) {}
+      : store_(store), rows_(store), options_(options), priorities_(priorities), target_(target) {}
+
+  std::uint64_t capacity() const { return rows_.capacity(); }
+  bool is_empty() const { return rows_.is_empty(); }
+  SharedView::Slots slots() const { return rows_.slots(); }
 
   void read(Drawn& ends, char* const*, Waiting& waiting);
   template <class Draw>
   bool read_failed_again(Drawn& ends, char* const*, Draw&& draw) {
-    return draw_failed_again(ends, draw, [&](std::size_t b) { read_tile(ends, b, b + 1); });
+    return SharedView::draw_failed_again(ends, draw, [&](std::size_t b) { read_tile(ends, b, b + 1); });
   }
   Found none_found();
 
@@ -41,7 +49,6 @@ class SharedSequenceView : public SharedView {
 
   // Copies the steps of drawn.steps. Returns false if one was overwritten meanwhile.
   bool read_steps(DrawnSequences& drawn, char* const* to, Waiting& waiting);
-  using SharedView::give_up;
 
   // Calls step(slot, row, link) for each step of the sequence that ends with the row in `slot`, the last step first.
   // Returns the sequence; none if it is not stored any more.
@@ -64,6 +71,8 @@ class SharedSequenceView : public SharedView {
   void find_tile(Drawn& ends, std::size_t first, std::size_t last);
   void note(std::size_t place, std::size_t slot, std::uint64_t row, bool is_first);
 
+  SharedStore& store_;
+  SharedView rows_;
   SequenceOptions options_;
   PriorityView& priorities_;
   const Target& target_;

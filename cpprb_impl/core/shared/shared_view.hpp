@@ -50,16 +50,15 @@ class SharedView {
   void refresh_leaf(std::size_t slot) { priorities().refresh_leaf(slot); }
   std::uint64_t remember(const Drawn& drawn) { return priorities().remember(drawn); }
 
- protected:
-  [[noreturn]] static void give_up();
   // As read_failed_again(); read(i) reads the row drawn for place i.
   template <class Draw, class Read>
   static bool draw_failed_again(Drawn& drawn, Draw&& draw, Read&& read);
-
-  SharedStore& store_;
+  [[noreturn]] static void give_up();
 
  private:
   PriorityView& priorities() { return store_.priorities(); }
+
+  SharedStore& store_;
 };
 
 template <class Draw>
