@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -80,11 +81,11 @@ def _picture_and_state() -> Any:
     return wrappers.TransformObservation(env, smaller, space)
 
 
-def _mostly_balancing(obs: np.ndarray, random: np.random.Generator) -> int:
-    """Balance the pole with four actions out of five. With random actions it falls after about 22 steps, and no slice
-    of 80 steps would be full."""
+def _balancing(obs: np.ndarray, random: np.random.Generator, at_random: float) -> int:
+    """Balance the pole, except for this share of actions. With random actions alone it falls after about 22 steps, and
+    no sequence of 80 steps would fit into an episode."""
     balancing = int(obs[2] + 0.5 * obs[3] > 0)
-    return int(random.integers(2)) if random.random() < 0.2 else balancing
+    return int(random.integers(2)) if random.random() < at_random else balancing
 
 
 # With these counts, the inputs are larger than a core's caches: adding rows that are still cached would seem too fast.
@@ -126,7 +127,14 @@ RECIPES = {
         "steps are real; no recurrent state; four actions in five balance the pole, the others are random, all seeded; "
         "done is true if the step was terminated or truncated",
         slices=Slices(steps=80, overlap=40),
-        policy=_mostly_balancing,
+        policy=partial(_balancing, at_random=0.2),
+    ),
+    "CartPole-v1/mixed": Recipe(
+        lambda: gymnasium_make("CartPole-v1"),
+        20_000,
+        "Gymnasium CartPole-v1 with short and long episodes: half of the actions, chosen at random, balance the pole, "
+        "the others are random, all seeded; done is true if the step was terminated or truncated",
+        policy=partial(_balancing, at_random=0.5),
     ),
     "CartPole-v1/image": Recipe(
         _picture_and_state,
