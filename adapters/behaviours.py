@@ -197,3 +197,41 @@ class Seed(Behaviour):
     def kept_by(self) -> tuple[Behaviour, ...]:
         # If calls race, a seed may happen to produce the same rows although this is not guaranteed.
         return (self, Seed.OWN, Seed.GLOBAL) if self is Seed.NONE else (self,)
+
+
+class SequenceBounds(Behaviour):
+    """Which rows follow each other in a sequence."""
+
+    ONE_EPISODE = "one episode"
+    ONE_STREAM = "crosses the ends of episodes", HAZARD
+    BROKEN = "not consecutive steps", FAULT
+
+
+class SequenceStarts(Behaviour):
+    """How sequences are drawn without priorities."""
+
+    EVEN = "even"
+    EPISODES_EVEN = "even over episodes", HAZARD  # sequences of short episodes are drawn more often
+    UNEVEN = "uneven", FAULT
+
+
+class SequencePadding(Behaviour):
+    """Which steps of a sequence are no stored rows."""
+
+    NONE = "none"
+    MASKED_BURN_IN = "missing burn-in, masked"  # an episode begins after the first step of the burn-in
+    UNMASKED = "without a mask", HAZARD
+
+
+class LastSteps(Behaviour):
+    """Whether sequences contain the last step of each episode that is long enough."""
+
+    DRAWN = "drawn"
+    NEVER = "some never drawn", HAZARD
+
+
+class SequencePriorities(Behaviour):
+    """How sequences are drawn with priorities, after updates."""
+
+    BY_PRIORITY = "by priority"
+    OTHER = "not by priority", FAULT

@@ -120,6 +120,18 @@ TRAINING_ARMS: dict[str, str] = {
     "sb3-extra-buffers[lz4]": "adapters.peers.in_stable_baselines3:ExtraBuffersLZ4",
 }
 
+#: Buffers that draw sequences of steps, in their own way. They are measured by the sequences suite, and checked by the
+#: conformance suite.
+SEQUENCES: dict[str, str] = {
+    "cpprb_impl[sequences]": "adapters.peers.cpprb_impl_sequences:CpprbImplSequences",
+}
+
+#: The same, but only measured if named, or with PEERS=all.
+SEQUENCES_ON_REQUEST: dict[str, str] = {
+    "torchrl[SliceSampler]": "adapters.peers.torchrl.sequences:TorchRLSlices",
+    "flashbax[trajectories]": "adapters.peers.flashbax_sequences:FlashbaxTrajectories",
+}
+
 
 def classes() -> dict[str, str]:
     """Return the location of every peer's adapter class, by the peer's name."""
@@ -132,4 +144,6 @@ def classes() -> dict[str, str]:
         **OVER_HOSTS,
         **OVER_HOSTS_ON_REQUEST,
         **TRAINING_ARMS,
+        **SEQUENCES,
+        **SEQUENCES_ON_REQUEST,
     }

@@ -17,6 +17,8 @@ from adapters.catalog import (
     OVER_HOSTS,
     OVER_HOSTS_ON_REQUEST,
     PEERS,
+    SEQUENCES,
+    SEQUENCES_ON_REQUEST,
     SERVED,
     SHARED,
     SHARED_ON_REQUEST,
@@ -24,12 +26,13 @@ from adapters.catalog import (
     classes,
 )
 from adapters.hosts import HostsAdapter
+from adapters.sequences import SequenceAdapter
 from adapters.training_arm import TrainingArm
 from adapters.venvs import NotInstalled
 
-#: The reference of each kind of buffer, for ratios: single-process buffers, shared buffers, buffers over hosts, and
-#: buffers inside a learner.
-REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]", "stable-baselines3[training]")
+#: The reference of each kind of buffer, for ratios: single-process buffers, shared buffers, buffers over hosts, buffers
+#: inside a learner, and buffers that draw sequences.
+REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]", "stable-baselines3[training]", "torchrl[SliceSampler]")
 
 #: Prefixes of the segments that a killed launch can leave in /dev/shm: this project's and multiprocessing's.
 SEGMENT_PREFIXES = ("cpprb_impl-", "psm_", "pym-", "sem.mp-")
@@ -54,7 +57,7 @@ def is_ours(name: str) -> bool:
 
 def every() -> list[str]:
     """Return the names of all peers."""
-    return list(dict.fromkeys([*alone(), *together(), *over_hosts(), *training_arms()]))
+    return list(dict.fromkeys([*alone(), *together(), *over_hosts(), *training_arms(), *sequences()]))
 
 
 def _external() -> dict[str, type[Adapter]]:
@@ -86,13 +89,18 @@ def training_arms() -> list[str]:
     return list(TRAINING_ARMS)
 
 
+def sequences() -> list[str]:
+    """Return the names of buffers that draw sequences of steps."""
+    return [*SEQUENCES, *SEQUENCES_ON_REQUEST]
+
+
 def chosen(names: Collection[str]) -> list[str]:
     """Return the peers that `names` select and, if there is an external adapter, its peer. A name selects the peer and
     its variants, except variants used without a learner that need a different venv from the peer's: only their own
     names select them. "all" selects every peer, and an empty collection selects the default peers. Raises
     `UnknownPeer`."""
     if not names:
-        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
+        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST, **SEQUENCES_ON_REQUEST}
         return [name for name in every() if name not in on_request]
     venv = {name: peer_class(name).venv for name in names if name != ALL}
 
@@ -125,6 +133,11 @@ def adapter_class(name: str) -> type[Adapter]:
 def learner_class(name: str) -> type[TrainingArm]:
     """Return the class of a buffer inside a learner."""
     return cast("type[TrainingArm]", peer_class(name))
+
+
+def sequences_class(name: str) -> type[SequenceAdapter]:
+    """Return the adapter class of a buffer that draws sequences."""
+    return cast("type[SequenceAdapter]", peer_class(name))
 
 
 def hosts_class(name: str) -> type[HostsAdapter]:

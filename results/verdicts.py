@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: The peers to which others are compared: in one process, among processes, over several hosts, and in a learner.
+#: The peers to which others are compared: in one process, among processes, over several hosts, in a learner, and for
+#: sequences of steps.
 REFERENCE = "cpprb"
 SHARED_REFERENCE = "cpprb[MP]"
 HOSTS_REFERENCE = "cpprb[replay server]"
 PAIRED_REFERENCE = "stable-baselines3[training]"
+SEQUENCES_REFERENCE = "torchrl[SliceSampler]"
 #: suite -> its reference
 REFERENCES = {
     "throughput": REFERENCE,
@@ -18,6 +20,7 @@ REFERENCES = {
     "solve_time": SHARED_REFERENCE,
     "hosts": HOSTS_REFERENCE,
     "paired_training": PAIRED_REFERENCE,
+    "sequences": SEQUENCES_REFERENCE,
 }
 #: Fewest calls of the reference in a window: with fewer, its rate is too uncertain to be a divisor.
 FEWEST_CALLS = 1_000

@@ -17,6 +17,7 @@ from adapters.registry import (
     ON_REQUEST,
     OVER_HOSTS_ON_REQUEST,
     PEERS,
+    SEQUENCES_ON_REQUEST,
     SHARED_ON_REQUEST,
     UnknownPeer,
     adapter_class,
@@ -57,7 +58,8 @@ def test_the_error_for_an_unknown_peer_lists_the_known_ones() -> None:
 
 def test_the_name_of_a_library_selects_its_peers() -> None:
     assert chosen([ALL]) == EVERY
-    assert set(chosen([])) == set(EVERY) - set(ON_REQUEST) - set(SHARED_ON_REQUEST) - set(OVER_HOSTS_ON_REQUEST)
+    on_request = {*ON_REQUEST, *SHARED_ON_REQUEST, *OVER_HOSTS_ON_REQUEST, *SEQUENCES_ON_REQUEST}
+    assert set(chosen([])) == set(EVERY) - on_request
     assert chosen(["cpprb"]) == [name for name in EVERY if name.partition("[")[0] == "cpprb"]
     assert len(chosen(["cpprb"])) == 7
     assert set(PEERS) <= set(chosen([]))

@@ -60,4 +60,5 @@ def test_reports_and_suites_use_the_same_thresholds():
         verdicts.SHARED_REFERENCE,
         verdicts.HOSTS_REFERENCE,
         verdicts.PAIRED_REFERENCE,
+        verdicts.SEQUENCES_REFERENCE,
     )

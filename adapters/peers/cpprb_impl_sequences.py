@@ -1,0 +1,51 @@
+"""cpprb_impl's sequences of consecutive steps: its option `sequences` (docs/using.md, Sequences of steps)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from adapters.base import Columns
+from adapters.behaviours import SequencePadding
+from adapters.peers.cpprb.adapter import env_dict
+from adapters.peers.cpprb_impl import CONTRACT
+from adapters.sequences import SequenceAdapter, SequenceContract, SequenceSpec
+
+
+class CpprbImplSequences(SequenceAdapter):
+    name = "cpprb_impl[sequences]"
+    distribution = "cpprb-impl"
+    usage = 'sequences={"size", "burn_in"}, ends of episodes "stop"; sample_sequences (docs/using.md)'
+    contract = CONTRACT
+    sequences = SequenceContract(padding=SequencePadding.MASKED_BURN_IN, source="docs/using.md")
+
+    def __init__(self, spec: SequenceSpec) -> None:
+        from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+
+        self.beta, self.prioritized = spec.beta, spec.prioritized
+        wanted = {
+            "env_dict": env_dict(spec.fields),
+            "n_envs": spec.streams,
+            "sequences": {"size": spec.size, "burn_in": spec.burn_in},
+            "seed": spec.seed,
+        }
+        if spec.prioritized:
+            self.buffer = PrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, **wanted)
+        else:
+            self.buffer = ReplayBuffer(spec.capacity, **wanted)
+
+    def add(self, columns: Columns) -> None:
+        self.buffer.add(**{name: column.reshape(-1, *column.shape[2:]) for name, column in columns.items()})
+
+    # These are the library's own methods, so that the figures include no call of the adapter.
+
+    @property
+    def sample(self) -> Callable[[int], Columns]:
+        draw = self.buffer.sample_sequences
+        return partial(draw, beta=self.beta) if self.prioritized else draw
+
+    @property
+    def update_priorities(self) -> Callable[[np.ndarray, np.ndarray], None]:
+        return self.buffer.update_priorities

@@ -1,0 +1,203 @@
+"""A sound buffer that draws sequences, and buffers that misbehave in one way each: negative controls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adapters.base import Columns
+from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
+from adapters.sequences import SequenceAdapter, SequenceContract, SequenceSpec
+
+
+class Sound(SequenceAdapter):
+    """Draws all sequences within episodes alike, from a ring per stream. A sequence is named by its last step."""
+
+    name = "sound"
+    distribution = None
+    usage = "made for the tests"
+    contract = Contract(
+        batch_add=yes(),
+        fields=Stated(RowFields.ANY),
+        priorities=yes(),
+        returns=Stated(Returns.COLUMNS),
+        n_step=no(),
+        disk=no(),
+        framework="NumPy",
+        licence="none",
+    )
+    sequences = SequenceContract()
+
+    def __init__(self, spec: SequenceSpec) -> None:
+        self.spec, self.random = spec, np.random.default_rng(spec.seed)
+        self.stored = spec.capacity // spec.streams
+        self.columns: Columns = {}
+        self.raw: np.ndarray = np.ones(0)
+
+    def add(self, columns: Columns) -> None:
+        """Keep the newest steps, oldest first."""
+        old = self.columns or {name: column[:0] for name, column in columns.items()}
+        self.columns = {name: np.concatenate([old[name], column])[-self.stored :] for name, column in columns.items()}
+        self.ends = self.find_ends()
+        self.raw = np.ones(len(self.ends))
+
+    def find_ends(self) -> np.ndarray:
+        """Return (step, stream) of the last step of each sequence, (sequences, 2)."""
+        steps, streams = self.columns["done"].shape
+        return np.array(
+            [(t, e) for t in range(self.spec.length - 1, steps) for e in range(streams) if self.is_valid(t, e)]
+        )
+
+    def is_valid(self, step: int, stream: int) -> bool:
+        return not self.columns["done"][step - self.spec.length + 1 : step, stream].any()
+
+    def shares(self) -> np.ndarray:
+        return self.raw
+
+    def sample(self, batch_size: int) -> Columns:
+        shares = self.shares()
+        drawn = self.random.choice(len(self.ends), batch_size, p=shares / shares.sum())
+        step, stream = self.ends[drawn].T
+        batch = self.read(step[:, None] + np.arange(1 - self.spec.length, 1), stream[:, None])
+        if self.spec.prioritized:
+            batch |= {"weights": np.ones(batch_size, np.float32), "indexes": drawn}
+        return batch
+
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        return {name: column[steps, streams] for name, column in self.columns.items()}
+
+    def update_priorities(self, indexes, priorities) -> None:
+        self.raw[indexes] = priorities
+
+
+class CrossesEnds(Sound):
+    def is_valid(self, step: int, stream: int) -> bool:
+        return True
+
+
+class MixesStreams(Sound):
+    """Takes the last step of a sequence from the next stream."""
+
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        streams = np.broadcast_to(streams, steps.shape).copy()
+        streams[:, -1] = (streams[:, -1] + 1) % self.spec.streams
+        return super().read(steps, streams)
+
+
+class CrossesTheWritePosition(Sound):
+    """Continues one sequence in a hundred with the oldest stored steps."""
+
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        some = self.random.random(len(steps)) < 0.01
+        steps = np.where(some[:, None], np.arange(-self.spec.length // 2, self.spec.length // 2), steps)
+        return super().read(steps, streams)
+
+
+class ReturnsOverwrittenSteps(Sound):
+    """Holds more steps than its capacity."""
+
+    def __init__(self, spec: SequenceSpec) -> None:
+        super().__init__(spec)
+        self.stored += 16
+
+
+class SkipsAStep(Sound):
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        return super().read(np.maximum(steps - (np.arange(steps.shape[1]) == 0), 0), streams)
+
+
+class DrawsEpisodesAlike(Sound):
+    """Draws an episode, then one of its sequences."""
+
+    def shares(self) -> np.ndarray:
+        done = self.columns["done"]
+        episode = np.cumsum(done, axis=0) - done  # in each stream
+        names = episode[self.ends[:, 0], self.ends[:, 1]] * self.spec.streams + self.ends[:, 1]
+        _, inverse, counts = np.unique(names, return_inverse=True, return_counts=True)
+        return self.raw / counts[inverse]
+
+
+class DrawsOneTooOften(Sound):
+    """Draws one sequence three times as often as the others."""
+
+    def shares(self) -> np.ndarray:
+        return np.where(np.arange(len(self.raw)) == len(self.raw) // 2, 3.0, self.raw)
+
+
+class NeverDrawsLastSteps(Sound):
+    def is_valid(self, step: int, stream: int) -> bool:
+        return super().is_valid(step, stream) and not self.columns["done"][step, stream]
+
+
+class PadsBurnIn(Sound):
+    """Also draws sequences whose burn-in begins before the episode, with zeros in place of these steps."""
+
+    @property
+    def needed(self) -> int:
+        return self.spec.size
+
+    def find_ends(self) -> np.ndarray:
+        steps, streams = self.columns["done"].shape
+        return np.array([(t, e) for t in range(steps) for e in range(streams) if self.is_valid(t, e)])
+
+    def is_valid(self, step: int, stream: int) -> bool:
+        first, needed = step - self.spec.length + 1, step - self.needed + 1
+        before = np.flatnonzero(self.columns["done"][max(0, first - 1) : step, stream]) + max(0, first - 1)
+        if first < 0 and not before.size:  # the episode's first steps are no longer stored
+            return False
+        return needed >= 0 and not (before >= needed).any()
+
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        done = self.columns["done"]
+        ended = np.where(steps < steps[:, -1:], done[steps, streams], False)
+        ends_to_come = np.cumsum(ended[:, ::-1], axis=1)[:, ::-1]
+        is_padded = (ends_to_come > 0) | (steps < 0)
+        batch = {}
+        for name, column in super().read(steps, streams).items():
+            column[is_padded] = 0
+            batch[name] = column
+        return self.masked(batch, is_padded)
+
+    def masked(self, batch: Columns, is_padded: np.ndarray) -> Columns:
+        return {**batch, "mask": ~is_padded}
+
+
+class PadsInsideEpisodes(PadsBurnIn):
+    """Also leaves out the first stored step of each sequence."""
+
+    def masked(self, batch: Columns, is_padded: np.ndarray) -> Columns:
+        for column in batch.values():
+            column[:, 0] = 0
+        is_padded[:, 0] = True
+        return super().masked(batch, is_padded)
+
+
+class PadsMoreThanTheBurnIn(PadsBurnIn):
+    needed = 1
+
+
+class PadsWithoutMask(PadsBurnIn):
+    def masked(self, batch: Columns, is_padded: np.ndarray) -> Columns:
+        return batch
+
+
+class MasksStoredSteps(PadsBurnIn):
+    def masked(self, batch: Columns, is_padded: np.ndarray) -> Columns:
+        return {**batch, "mask": np.zeros_like(is_padded)}
+
+
+class MixesRows(Sound):
+    """Returns rows that were never stored."""
+
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        batch = super().read(steps, streams)
+        return {**batch, "act": batch["act"] + 1}
+
+
+class IgnoresPriorities(Sound):
+    def update_priorities(self, indexes, priorities) -> None:
+        pass
+
+
+class UpdatesNeighbours(Sound):
+    def update_priorities(self, indexes, priorities) -> None:
+        self.raw[(indexes + 1) % len(self.raw)] = priorities
