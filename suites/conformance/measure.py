@@ -28,18 +28,19 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import cast
 
-from adapters import registry, venvs
+from adapters import registry, sequence_checks, venvs
 from adapters.base import Adapter, Unavailable
 from adapters.behaviours import Meaning
 from adapters.child_process import exit_with_parent
 from adapters.contract import Contract
+from adapters.sequences import SequenceContract
 from adapters.venvs import NotInstalled
 from suites.conformance import draws as probes_draws
 from suites.conformance import edges as probes_edges
 from suites.conformance import numbered
 from suites.conformance import rows as probes_rows
 from suites.conformance.probing import BufferPool, Seen
-from suites.conformance.spec import SUITE, ConformanceSettings
+from suites.conformance.spec import BENCHMARKS, SEQUENCE, SUITE, ConformanceSettings
 from suites.runner import entry
 from suites.runner.results import Result, failure
 
@@ -69,12 +70,14 @@ BY_PRIORITY = {
     *("prioritized", "new_row_priority", "given_priority", "weights", "prioritized_replacement"),
     *("stale_update", "nan_priority", "negative_priority", "infinite_priority"),
 }
+STREAMS = 2  # of steps, in the checks of sequences
+NOT_CONSECUTIVE = "the steps of its sequences are not consecutive"
 RISK = "risk"  # a worker's announcement of a call that may never return
 
 
-def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
+def judge(contract: Contract | SequenceContract, check: str, seen: Seen, again: str) -> dict:
     """Return the fields of the result for this observation."""
-    promised, observed = kind.contract.behaviours[check], Contract.CHECKS[check](seen.word)
+    promised, observed = contract.behaviours[check], contract.CHECKS[check](seen.word)
     said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
     if observed.meaning is Meaning.SOUND and promised.meaning is not Meaning.SOUND:
         said["seen"] += f"; better than {promised.value!r}: the adapter's contract is out of date"
@@ -102,6 +105,32 @@ def work(peer: str, setting: ConformanceSettings, first: int, last: int, tell: C
             outcome, reason = failure(error)
             tell({check: {"outcome": outcome, "reason": reason} for check in checks})
     pool.close()
+
+
+# Sequences. No probe of them is known to hang a peer, so they need no worker.
+
+
+def measure_sequences(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
+    """Yield the result of each check of a peer that draws sequences."""
+    result = partial(Result, peer=peer, workload=numbered.WORKLOAD, params=setting.params)
+    kind, every = registry.sequences_class(peer), SequenceContract.CHECKS
+    again = shlex.join([venvs.shown(kind.venv), *SUITE.command(peer, setting.options())])
+    for prioritized in (False, True):
+        checks = [check for check in every if check.startswith("prioritized") is prioritized]
+        try:
+            found = sequence_checks.observed(
+                kind, prioritized=prioritized, streams=STREAMS, seed=setting.seed, draws=setting.draws
+            )
+        except Exception as error:
+            outcome, reason = failure(error)
+            yield from (result(SEQUENCE + check, outcome=outcome, reason=reason) for check in checks)
+            continue
+        for check in checks:
+            if check in found:
+                seen = Seen(found[check].word, found[check].evidence, found[check].looked_at)
+                yield result(SEQUENCE + check, **judge(kind.sequences, check, seen, again))
+            else:
+                yield result(SEQUENCE + check, outcome="skipped", reason=NOT_CONSECUTIVE)
 
 
 # The watcher.
@@ -199,7 +228,7 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
         kind.version()
     except (Unavailable, NotInstalled) as error:
         outcome, reason = failure(error)
-        yield from (result(check, outcome=outcome, reason=reason) for check in SUITE.benchmarks)
+        yield from (result(check, outcome=outcome, reason=reason) for check in BENCHMARKS)
         return
     judged = partial(_judged, kind, shlex.join([venvs.shown(kind.venv), *SUITE.command(peer, setting.options())]))
     doubtful: list[tuple[int, Mapping[str, dict]]] = []  # repeated after the first worker has ended
@@ -218,7 +247,7 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
 
 def _judged(kind: type[Adapter], again: str, check: str, report: dict) -> dict:
     """Return the fields of the result for a worker's report about a check."""
-    return judge(kind, check, Seen(**report), again) if "word" in report else report
+    return judge(kind.contract, check, Seen(**report), again) if "word" in report else report
 
 
 def _confirmed(
@@ -248,6 +277,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 def main() -> int:
     def figures(args: argparse.Namespace) -> Iterator[Result]:
         settings = entry.settings_of(ConformanceSettings, args)
+        if args.peer in registry.sequences():
+            yield from measure_sequences(args.peer, settings)
+            return
         if args.worker is None:
             yield from measure(args.peer, settings)
             return

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters import registry
+from adapters.sequences import SequenceContract
 from results.record import Run
 from suites.conformance import numbered
 from suites.suite import Launch, Quantity, Suite, SuiteSettings
@@ -39,6 +40,8 @@ BENCHMARKS = {
         "infinite_priority": "draws",
     }.items()
 }
+SEQUENCE = "sequence_"  # a prefix of the checks of `adapters.sequences.SequenceContract`
+SEQUENCE_BENCHMARKS = {f"{SEQUENCE}{name}": Quantity("sequences", "higher") for name in SequenceContract.CHECKS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,7 @@ PROFILES = {
 
 class Conformance(Suite[ConformanceSettings]):
     name = "conformance"
-    benchmarks = BENCHMARKS
+    benchmarks = {**BENCHMARKS, **SEQUENCE_BENCHMARKS}  # noqa: RUF012 (a class attribute, by contract)
     profiles = PROFILES
     repeated = False
     generated = {numbered.WORKLOAD: numbered.workload}  # noqa: RUF012 (a class attribute, by contract)
@@ -70,16 +73,23 @@ class Conformance(Suite[ConformanceSettings]):
 
     def peers(self) -> list[str]:
         """Return single-process and shared peers, except those that need a cluster per buffer, which would take too
-        long."""
-        return [*registry.alone(), *registry.SHARED]
+        long, and those that draw sequences."""
+        return [*registry.alone(), *registry.SHARED, *registry.sequences()]
 
     def launches(
         self, run: Run, settings: ConformanceSettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
+        draws_sequences = set(registry.sequences())
         return [
             self.launch(
                 f"conformance of {peer}",
-                self.declare(run, peer, numbered.WORKLOAD, settings.params),
+                self.declare(
+                    run,
+                    peer,
+                    numbered.WORKLOAD,
+                    settings.params,
+                    SEQUENCE_BENCHMARKS if peer in draws_sequences else BENCHMARKS,
+                ),
                 settings.options(),
                 least_limit=LAUNCH_SECONDS,
             )

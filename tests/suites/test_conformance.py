@@ -76,15 +76,15 @@ def test_a_broken_buffer_is_detected(name, check, word):
     found = seen(kind, check)
     assert found.word == word, found
     if word != "ignored":  # better than the behaviour that Sound states for a stale update
-        assert conformance.judge(kind, check, found, "again")["outcome"] == "wrong"
+        assert conformance.judge(kind.contract, check, found, "again")["outcome"] == "wrong"
 
 
 def test_a_stated_fault_is_wrong_but_a_stated_hazard_is_accepted():
     found = seen(odd_answers.WithoutLast, "prioritized")
     stated = type("Stated", (Sound,), {"contract": conformance.registry.adapter_class("baselines-style").contract})
-    assert conformance.judge(stated, "prioritized", found, "again")["outcome"] == "wrong"
+    assert conformance.judge(stated.contract, "prioritized", found, "again")["outcome"] == "wrong"
     stale = seen(Sound, "stale_update")
-    judged = conformance.judge(Sound, "stale_update", stale, "again")
+    judged = conformance.judge(Sound.contract, "stale_update", stale, "again")
     assert judged["outcome"] == "ok" and judged["hazard"] and judged["seen"].startswith("changes the new row: ")
 
 
@@ -92,15 +92,15 @@ def test_a_seed_may_do_more_than_promised_but_not_less():
     racing = type("Racing", (Sound,), {"contract": replace(Sound.contract, seed=Seed.NONE)})
     own = seen(Sound, "seed")
     assert own.word == "own seed"
-    assert conformance.judge(racing, "seed", own, "again")["outcome"] == "ok"
-    assert conformance.judge(Sound, "seed", replace(own, word="none"), "again")["outcome"] == "wrong"
+    assert conformance.judge(racing.contract, "seed", own, "again")["outcome"] == "ok"
+    assert conformance.judge(Sound.contract, "seed", replace(own, word="none"), "again")["outcome"] == "wrong"
 
 
 def test_a_peer_that_is_better_than_its_contract_is_not_a_finding():
     promised = replace(Sound.contract, infinite_priority=BadPriority.POISONS, references=References.KEPT)
     modest = type("Modest", (Sound,), {"contract": promised})
     for check in ("infinite_priority", "references"):
-        judged = conformance.judge(modest, check, seen(Sound, check), "again")
+        judged = conformance.judge(modest.contract, check, seen(Sound, check), "again")
         assert judged["outcome"] == "ok" and not judged["hazard"] and judged["seen"].endswith("contract is out of date")
 
 
