@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 SUITES = (
     "control",  # one peer as if it were two, which shows the differences due to the machine alone; takes seconds
     "throughput",  # calls in one process
+    "sequences",  # sampling sequences of consecutive steps
     "apex",  # explorers and a learner, with a real environment
     "solve_time",  # training runs with that buffer, until their task is solved
     "paired_training",  # other libraries' training runs, with their own buffer and with ours

@@ -1,0 +1,1 @@
+"""The sequences suite: sampling sequences of consecutive steps."""

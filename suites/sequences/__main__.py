@@ -1,0 +1,5 @@
+import sys
+
+from suites.sequences.measure import main
+
+sys.exit(main())

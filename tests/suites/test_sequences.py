@@ -1,0 +1,186 @@
+"""The sequences suite: sampling sequences of consecutive steps."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from adapters import registry
+from results.record import load
+from suites.runner.filling import TooSlow
+from suites.runner.timing import Stopwatch
+from suites.sequences import measure as suite
+from suites.sequences.measure import FullBuffer, measure, recorded_steps
+from suites.sequences.spec import (
+    ADDS,
+    AFTER_ADDS,
+    BENCHMARKS,
+    PRIORITIZED,
+    PROFILES,
+    SAMPLE,
+    SHAPES,
+    SUITE,
+    SequenceShape,
+    SequencesJob,
+)
+from tests.adapters import sequence_peers as peers
+
+OURS = "cpprb_impl[sequences]"
+JOBS = [SequencesJob(name, SequenceShape(8, 12, 4), 2_000) for name in BENCHMARKS]
+
+
+def measured(monkeypatch, kind, jobs=JOBS):
+    monkeypatch.setattr(registry, "sequences_class", lambda _name: kind)
+    return {each.benchmark: each for each in measure(kind.name, jobs, Stopwatch(0.001))}
+
+
+def test_a_sound_buffer_gets_a_figure_for_each_benchmark(monkeypatch):
+    results = measured(monkeypatch, peers.Sound)
+    assert {name: each.outcome for name, each in results.items()} == dict.fromkeys(BENCHMARKS, "ok")
+    assert all(each.value > 0 for each in results.values())
+    assert results[SAMPLE].params == {"sequences": 8, "steps": 12, "burn_in": 4, "capacity": 2_000}
+    assert results[AFTER_ADDS].params["adds"] == ADDS
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (peers.CrossesEnds, "crosses the ends of episodes"),
+        (peers.CrossesTheWritePosition, "not consecutive steps"),
+        (peers.DrawsOneTooOften, "uneven"),
+        (peers.NeverDrawsLastSteps, "uneven"),
+        (peers.MixesRows, "different added rows"),
+    ],
+)
+def test_a_broken_promise_has_no_time(kind, reason, monkeypatch):
+    for result in measured(monkeypatch, kind, JOBS[:2]).values():
+        assert result.outcome == "wrong" and reason in result.reason and result.value is None
+
+
+def test_ignored_priorities_leave_the_uniform_figures(monkeypatch):
+    results = measured(monkeypatch, peers.IgnoresPriorities)
+    assert {name: each.outcome for name, each in results.items()} == {
+        SAMPLE: "ok",
+        AFTER_ADDS: "ok",
+        PRIORITIZED: "wrong",
+    }
+    assert "not by priority" in results[PRIORITIZED].reason
+
+
+class SkipsInLongSequences(peers.SkipsAStep):
+    """Is sound with the sequences of the checks, and skips a step in those that are timed."""
+
+    def read(self, steps, streams):
+        return super().read(steps, streams) if steps.shape[1] > 16 else peers.Sound.read(self, steps, streams)
+
+
+class PadsLongSequences(peers.Sound):
+    def read(self, steps, streams):
+        batch = super().read(steps, streams)
+        for column in batch.values():
+            column[:, 16:] = 0
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (SkipsInLongSequences, "are not consecutive steps of one episode"),
+        (PadsLongSequences, "padding: 8 of 8 sequences are padded, against the contract"),
+    ],
+)
+def test_the_sequences_that_are_timed_are_checked_too(kind, reason, monkeypatch):
+    job = SequencesJob(SAMPLE, SequenceShape(8, 20), 2_000)
+    result = measured(monkeypatch, kind, [job])[SAMPLE]
+    assert result.outcome == "wrong" and reason in result.reason
+
+
+def test_the_recording_is_added_as_one_endless_stream():
+    buffer = FullBuffer(peers.Sound, JOBS[0], recorded_steps())
+    obs, rows = [], recorded_steps().columns["obs"]
+    for columns in itertools.islice(buffer.coming(ADDS), 3 * len(rows) // ADDS):
+        obs.append(columns["obs"])
+    assert len(np.unique(np.concatenate(obs), axis=0)) == len(np.unique(rows, axis=0))
+    first = int(np.flatnonzero((rows == obs[0][0]).all(axis=(1, 2)))[0])
+    assert first == 2_400  # after the three calls that filled the buffer
+    assert np.array_equal(np.concatenate(obs)[: len(rows) - first], rows[first:])
+    assert len(rows) % suite.STEPS_A_CALL == len(rows) % ADDS == 0
+    assert recorded_steps().columns["done"][-1]
+
+
+def test_episodes_of_the_recording_are_short_and_long():
+    ends = np.flatnonzero(recorded_steps().columns["done"][:, 0])
+    lengths = np.diff(np.concatenate([[-1], ends]))
+    assert lengths.min() < 16 and lengths.max() > 400
+    longest = max(shape.steps for shape in SHAPES)
+    assert np.maximum(0, lengths - longest + 1).sum() > 0.4 * lengths.sum()
+
+
+def test_a_buffer_too_slow_to_fill_has_a_reason(monkeypatch):
+    with pytest.raises(TooSlow, match="too slow for 2,000 steps"):
+        FullBuffer(peers.Sound, SequencesJob(SAMPLE, SHAPES[0], 2_000, -math.inf), recorded_steps())
+    result = measured(monkeypatch, peers.Sound, [SequencesJob(SAMPLE, SHAPES[0], 2_000, -math.inf)])[SAMPLE]
+    assert result.outcome == "skipped"
+
+
+class OnAClock(peers.Sound):
+    """A buffer whose calls take known times, on the clock of the suite."""
+
+    now = 0.0
+
+    def add(self, columns):
+        super().add(columns)
+        OnAClock.now += 1.0
+
+    def sample(self, batch_size):
+        OnAClock.now += 0.25
+        return super().sample(batch_size)
+
+    @classmethod
+    def perf_counter(cls):
+        return cls.now
+
+
+def test_adding_is_not_timed(monkeypatch):
+    buffer = FullBuffer(OnAClock, JOBS[0], recorded_steps())
+    monkeypatch.setattr(suite, "time", OnAClock)
+    assert suite.sample_after_adds(buffer, 8, Stopwatch(0.001)) == 0.25
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_jobs_that_share_a_buffer_are_adjacent_in_every_profile(profile):
+    jobs = PROFILES[profile].jobs
+    groups = [key for key, _ in itertools.groupby(jobs, key=lambda job: job.buffer)]
+    assert len(groups) == len(set(groups))
+    assert {(job.benchmark, job.shape) for job in jobs} == {
+        *((name, shape) for shape in SHAPES for name in (SAMPLE, AFTER_ADDS)),
+        (PRIORITIZED, SequenceShape(16, 64)),
+    }
+
+
+def test_an_unknown_benchmark_is_refused():
+    with pytest.raises(ValueError, match=r"benchmark must be one of sample, .*, got 'samples'"):
+        SequencesJob("samples", SHAPES[0], 100)
+
+
+def test_a_launch_measures_the_jobs_that_it_is_given(surroundings):
+    job = '{"benchmark": "prioritized", "shape": {"sequences": 4, "steps": 8, "burn_in": 0}, "capacity": 1600}'
+    done = surroundings.fork("-m", "suites.sequences", "--peer", OURS, "--seconds=0.001", "--job", job)
+    results = list(map(json.loads, done.stdout.splitlines()))
+    assert done.returncode == 0, done.stderr
+    assert [(each["benchmark"], each["outcome"]) for each in results] == [(PRIORITIZED, "ok")]
+
+
+def test_a_run_declares_and_measures_the_suite_like_the_others(surroundings):
+    out = surroundings.folder / "run.json"
+    chosen = (f"--peers={OURS}", "--suites=sequences", f"--out={out}")
+    done = surroundings.fork("-m", "suites.run", "--profile=tiny", *chosen)
+    assert done.returncode == 0, done.stderr
+    run = load(out)
+    assert [(record.benchmark, record.params) for record in run.records] == [
+        (job.benchmark, job.params) for job in PROFILES["tiny"].jobs
+    ]
+    assert all(record.ok and record.unit == "sequences/s" and record.better == "higher" for record in run.records)
+    assert [workload.name for workload in run.workloads] == SUITE.workloads(PROFILES["tiny"])
