@@ -16,7 +16,7 @@ import pytest
 
 from adapters.base import Adapter, Field, Spec, Unavailable
 from adapters.contract import RowFields
-from adapters.registry import PEERS, SHARED, adapter_class
+from adapters.registry import PEERS, SEQUENCES, SHARED, adapter_class
 
 #: Shapes and dtypes of rows as in three workloads: small vectors, float actions, and stacks of frames.
 FIELDS = {
@@ -77,6 +77,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     elif "peer" in asked:
         metafunc.parametrize("peer", peers)
     some = {
+        "sequence_peer": named or list(SEQUENCES),
         "prioritized_peer": prioritized(peers),
         "compressing_peer": [name for name in peers if adapter_class(name).contract.compression.value],
         "flexible_peer": flexible,

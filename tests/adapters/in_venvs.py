@@ -15,25 +15,29 @@ from collections.abc import Sequence
 from adapters import registry, venvs
 
 TESTS = ("tests/adapters/test_conformance.py", "tests/adapters/test_any_fields.py")
-ONLY_THERE = {"legacy": ["tests/adapters/peers/test_fidelity.py"]}
+OF_SEQUENCES = ("tests/adapters/test_sequence_contracts.py",)  # for peers that draw these
+ONLY_THERE: dict[str | None, list[str]] = {"legacy": ["tests/adapters/peers/test_fidelity.py"]}
 
 
 def main(names: Sequence[str], options: Sequence[str]) -> int:
+    known = {**registry.ON_REQUEST, **registry.SEQUENCES_ON_REQUEST}
     try:
-        peers = [name for name in registry.chosen(names or [registry.ALL]) if name in registry.ON_REQUEST]
+        peers = [name for name in registry.chosen(names or [registry.ALL]) if name in known]
     except registry.UnknownPeer as error:
         print(error, file=sys.stderr)
         return 2
     if not peers:
         print(f"make test tests these: {', '.join(names)}", file=sys.stderr)
         return 2
-    by_venv: dict[str | None, list[str]] = {}
+    groups: dict[tuple[str | None, Sequence[str]], list[str]] = {}
     for name in peers:
-        by_venv.setdefault(registry.adapter_class(name).venv, []).append(name)
-    return max([_test(venv, names, options) for venv, names in by_venv.items()])
+        venv = registry.peer_class(name).venv
+        tests = OF_SEQUENCES if name in registry.SEQUENCES_ON_REQUEST else (*TESTS, *ONLY_THERE.get(venv, ()))
+        groups.setdefault((venv, tests), []).append(name)
+    return max([_test(venv, tests, names, options) for (venv, tests), names in groups.items()])
 
 
-def _test(venv: str | None, peers: Sequence[str], options: Sequence[str]) -> int:
+def _test(venv: str | None, tests: Sequence[str], peers: Sequence[str], options: Sequence[str]) -> int:
     if venv is not None:
         venvs.make(venv)
     missing = [f"{name}: {reason}" for name in peers if (reason := registry.describe(name).reason)]
@@ -49,8 +53,7 @@ def _test(venv: str | None, peers: Sequence[str], options: Sequence[str]) -> int
         "-q",
         "-W",
         "ignore::pytest.PytestConfigWarning",
-        *TESTS,
-        *ONLY_THERE.get(venv, ()),
+        *tests,
     ]
     return subprocess.run([*command, *(f"--peer={name}" for name in peers), *options]).returncode
 
