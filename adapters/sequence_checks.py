@@ -40,7 +40,8 @@ STEPS_A_CALL, CALLS = 16, 20  # the ring wraps, and its oldest episode is cut
 EPISODES = (5, 12, 30, 8, 13, 40, 12, 20, 3)
 BATCH, DRAWS = 64, 8_000
 UPDATES, LATE = 300, 100  # batches; the share of raised sequences is taken over the last ones
-RAISED_SHARE = 0.9
+RAISED, LOWERED, RAISED_SHARE = 5_000.0, 1e-3, 0.9
+WEIGHTS_WITHIN = 1.1  # a factor; a peer's eps changes the lowered priorities
 EXPECTED = 10.0  # minimum expected draws per group of sequences in a chi-square test
 PADDED = -1  # in place of a step's number
 
@@ -235,24 +236,36 @@ def observe_prioritized(adapter: SequenceAdapter, spec: SequenceSpec, steps: Num
     """Observe the sequences of a full, prioritized buffer, and whether updates take effect: sequences that end with
     every eighth step of a stream are raised when they are drawn, and others lowered, so that in the end nearly all
     draws must return raised ones. Raises `WrongAnswer`."""
-    found, share = [], []
+    found, share, weighed, is_updated = [], [], [], np.zeros(len(steps.done), bool)
     for _ in range(UPDATES):
         batch = adapter.sample(BATCH)
         numbers, _ = steps.numbers(batch, BATCH, spec.length)
-        weights = np.asarray(batch["weights"])
-        if weights.shape != (BATCH,) or not (weights > 0).all():
-            raise WrongAnswer(f"weights: shape {weights.shape}, from {weights.min()}, expected ({BATCH},), above 0")
-        raised = numbers[:, -1] // steps.streams % 8 == 3
+        ends = numbers[:, -1]
+        raised = ends // steps.streams % 8 == 3
+        priorities = np.where(raised, RAISED, LOWERED)
         found.append(numbers)
         share.append(raised.mean())
-        adapter.update_priorities(batch["indexes"], np.where(raised, 5_000.0, 1e-3))
+        weighed.append((np.array(batch["weights"]), priorities, is_updated[ends]))
+        adapter.update_priorities(batch["indexes"], priorities)
+        is_updated[ends] = True
     numbers, late = np.concatenate(found), float(np.mean(share[-LATE:]))
     about = f"{late:.1%} of the last {LATE * BATCH:,} draws returned sequences with a raised priority"
     word = SequencePriorities.BY_PRIORITY if late > RAISED_SHARE else SequencePriorities.OTHER
-    return {
-        "prioritized_bounds": _bounds(numbers, steps, spec),
-        "prioritized": Observed(word, about, len(numbers)),
-    }
+    bounds = _bounds(numbers, steps, spec)
+    if bounds.word is not SequenceBounds.BROKEN and word is SequencePriorities.BY_PRIORITY:
+        for each in weighed:
+            _check_weights(*each, spec)
+    return {"prioritized_bounds": bounds, "prioritized": Observed(word, about, len(numbers))}
+
+
+def _check_weights(weights: Array, priorities: Array, is_updated: Array, spec: SequenceSpec) -> None:
+    """Check a batch's importance weights relative to each other, for sequences that were updated to these priorities.
+    Peers differ in what they divide all weights by."""
+    if weights.shape != (BATCH,) or not (weights > 0).all():
+        raise WrongAnswer(f"weights: shape {weights.shape}, from {weights.min()}, expected ({BATCH},), above 0")
+    scaled = (weights * priorities ** (spec.alpha * spec.beta))[is_updated]
+    if scaled.size and scaled.max() > WEIGHTS_WITHIN * scaled.min():
+        raise WrongAnswer(f"weights: wrong by a factor of {scaled.max() / scaled.min():.3g}, relative to each other")
 
 
 @contextmanager

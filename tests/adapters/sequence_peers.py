@@ -51,7 +51,7 @@ class Sound(SequenceAdapter):
         return not self.columns["done"][step - self.spec.length + 1 : step, stream].any()
 
     def shares(self) -> np.ndarray:
-        return self.raw
+        return self.raw**self.spec.alpha
 
     def sample(self, batch_size: int) -> Columns:
         shares = self.shares()
@@ -59,8 +59,11 @@ class Sound(SequenceAdapter):
         step, stream = self.ends[drawn].T
         batch = self.read(step[:, None] + np.arange(1 - self.spec.length, 1), stream[:, None])
         if self.spec.prioritized:
-            batch |= {"weights": np.ones(batch_size, np.float32), "indexes": drawn}
+            batch |= {"weights": self.weights(drawn), "indexes": drawn}
         return batch
+
+    def weights(self, drawn: np.ndarray) -> np.ndarray:
+        return (self.raw[drawn] / self.raw.min()) ** -(self.spec.alpha * self.spec.beta)
 
     def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
         return {name: column[steps, streams] for name, column in self.columns.items()}
@@ -191,6 +194,16 @@ class MixesRows(Sound):
     def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
         batch = super().read(steps, streams)
         return {**batch, "act": batch["act"] + 1}
+
+
+class WeighsAllAlike(Sound):
+    def weights(self, drawn: np.ndarray) -> np.ndarray:
+        return np.ones(len(drawn))
+
+
+class WeighsWithoutBeta(Sound):
+    def weights(self, drawn: np.ndarray) -> np.ndarray:
+        return (self.raw[drawn] / self.raw.min()) ** -self.spec.alpha
 
 
 class IgnoresPriorities(Sound):

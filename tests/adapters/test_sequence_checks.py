@@ -64,6 +64,12 @@ def test_lost_updates_are_noticed(kind: type[peers.Sound]) -> None:
     assert words(kind, prioritized=True)["prioritized"] is SequencePriorities.OTHER
 
 
+@pytest.mark.parametrize("kind", [peers.WeighsAllAlike, peers.WeighsWithoutBeta])
+def test_weights_that_do_not_belong_to_the_priorities_are_a_wrong_answer(kind: type[peers.Sound]) -> None:
+    with pytest.raises(WrongAnswer, match="weights: wrong by a factor"):
+        observed(kind, prioritized=True, streams=1)
+
+
 def test_rows_that_were_never_added_are_a_wrong_answer() -> None:
     with pytest.raises(WrongAnswer, match="mixes values of different added rows"):
         observed(peers.MixesRows, prioritized=False, streams=1)
