@@ -252,6 +252,21 @@ def test_sequences_have_the_values_that_were_added_however_they_are_stored(optio
     assert (np.diff(batch["number"][..., 0]) == 1).all()
 
 
+@pytest.mark.parametrize("state", ["obs", "next_obs", ["obs", "next_obs"]], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"stack_compress": "obs"}, {"stack_compress": "obs", "compress": "lz4"}], ids=str
+)
+def test_a_state_may_be_a_field_that_is_stored_once(state, options):
+    buffer = ReplayBuffer(64, STACK, next_of="obs", sequences={"size": 5, "state": state}, **options)
+    frames = np.random.default_rng(0).integers(256, size=(70, 2), dtype=np.uint8)
+    stacks = np.stack([np.moveaxis(frames[step : step + 4], 0, -1) for step in range(61)])
+    buffer.add(obs=stacks[:-1], next_obs=stacks[1:], number=np.arange(60), done=np.zeros(60))
+    batch = buffer.sample_sequences(40)
+    for name, ahead in {"obs": 0, "next_obs": 1}.items():
+        steps = batch["number"][..., 0] + ahead
+        np.testing.assert_array_equal(batch[name], stacks[steps[:, 0] if name in np.atleast_1d(state) else steps])
+
+
 @pytest.mark.parametrize("time_major", [False, True])
 def test_arrays_of_the_caller_are_filled(time_major):
     pair = Pair(60, size=3, burn_in=2, from_state=True, ends="pad")
