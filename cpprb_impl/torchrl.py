@@ -13,14 +13,13 @@ from cpprb_impl.buffers.single import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers.single import ReplayBuffer as Ring
 from cpprb_impl.integrations.overrides import attributes, overridden
 from cpprb_impl.integrations.torchrl_names import METHODS, OPTIONS, refuse_attribute, refuse_methods, refuse_options
+from cpprb_impl.integrations.torchrl_sequences import IS_FIRST, NEXT, Key, Sequences
 from cpprb_impl.layout.arrays import array_of
 from cpprb_impl.layout.fields import flag, parse_seed, positive_integer
 from cpprb_impl.layout.options import check_exponent, check_normalize
 from cpprb_impl.layout.stacks import StackAxis, axes_of_stacks
 from cpprb_impl.ring.own_random import this_process
 
-Key = tuple[str, ...]
-NEXT = "next"
 INDEX, WEIGHT = "index", "priority_weight"
 OF_UNIFORM = "td_error"  # the key for which TorchRL's uniform buffer calls update_priority
 # Methods that add and extend call if a subclass overrides them, as in TorchRL.
@@ -31,6 +30,8 @@ FIXED = frozenset(
         "optimize_memory_usage",
         "stack_axis",
         "compress",
+        "n_envs",
+        "sequences",
         "seed",
         "alpha",
         "eps",
@@ -64,6 +65,15 @@ class TensorDictReplayBuffer:
     compress : "lz4", optional
         Whether to compress these frames, with `optimize_memory_usage`. `extend` raises ValueError if there are no such
         frames.
+    n_envs : int, optional
+        The number of environments whose steps are added together, as TensorDicts (n_envs, steps) like those of
+        TorchRL's collectors. `max_size` must be a multiple of it. By default, `extend` takes TensorDicts (steps,).
+    sequences : dict, optional
+        Draw sequences of consecutive steps, for recurrent networks: a sample has the batch size (sequences, steps). The
+        options are those of `cpprb_impl.ReplayBuffer`, except that "done" and "state" are a key, such as
+        "recurrent_state_h", or a list of keys; `extend` raises KeyError if the first TensorDict lacks one. "done" is by
+        default "done", "terminated" and "truncated" under "next", as far as they exist. The value of a "state" is that
+        of the first step, and zero for later ones, as in the result of TorchRL's `BurnInTransform`.
     seed : int, optional
         From 0 to 2**64 - 1. By default, the seed is drawn from PyTorch's global generator.
 
@@ -79,6 +89,9 @@ class TensorDictReplayBuffer:
     """
 
     priority_key: str | None = None
+    n_envs: int | None = None
+    sequences: Mapping[str, Any] | None = None
+    _sequences: Sequences | None = None
     _replaced: frozenset[str] = frozenset()  # names in HOOKS
     _adds_by_extend: bool = False
 
@@ -90,6 +103,8 @@ class TensorDictReplayBuffer:
         optimize_memory_usage: bool = False,
         stack_axis: StackAxis = None,
         compress: str | None = None,
+        n_envs: int | None = None,
+        sequences: Mapping[str, Any] | None = None,
         seed: int | None = None,
         **others: Any,
     ) -> None:
@@ -104,6 +119,13 @@ class TensorDictReplayBuffer:
             raise ValueError(f"stack_axis must be None without optimize_memory_usage, got {stack_axis!r}")
         self._frames_once, self._stack_axis = flag("optimize_memory_usage", optimize_memory_usage), stack_axis
         self._compress = compress
+        self.n_envs = None if n_envs is None else positive_integer("n_envs", n_envs)
+        if self.max_size % (self.n_envs or 1):
+            raise ValueError(f"max_size must be a multiple of n_envs={self.n_envs}, got {self.max_size}")
+        self.sequences = sequences
+        if sequences is not None:
+            prioritized = self.priority_key is not None
+            self._sequences = Sequences(sequences, self.max_size, self.n_envs or 1, prioritized=prioritized)
         self._seed = _seed(seed)
         self._seeded_in = this_process()
         self._ring: Ring | None = None
@@ -154,45 +176,55 @@ class TensorDictReplayBuffer:
         """Remove all rows. Their layout stays that of the first TensorDict."""
         if self._ring is not None:
             self._ring.clear()
+        if self._sequences is not None:
+            self._sequences.restart()
 
-    def add(self, data: TensorDictBase) -> int:
+    def add(self, data: TensorDictBase) -> int | torch.Tensor:
         """Store one row, a TensorDict with an empty batch size; return its index. Raises the exceptions of `extend`.
 
-        If a subclass overrides `update_tensordict_priority` or `update_priority`, it is called as in TorchRL, with the
-        index in `data`.
+        With `n_envs`, store one row of each environment: a TensorDict of batch size (n_envs,); return a tensor of their
+        indexes. If a subclass overrides `update_tensordict_priority` or `update_priority`, it is called as in TorchRL,
+        with the index in `data`.
         """
+        rows = data.unsqueeze(-1)
         if self._adds_by_extend:
-            return int(self.extend(data.unsqueeze(0)))
-        index = int(self._store(data.unsqueeze(0), with_priorities=not self._replaced))
+            return self._index(self.extend(rows))
+        index = self._index(self._store(rows, with_priorities=not self._replaced))
         if self._replaced:
-            data.set(INDEX, torch.tensor(index))
+            data.set(INDEX, torch.as_tensor(index))
             self.update_tensordict_priority(data)
         return index
+
+    def _index(self, indexes: torch.Tensor) -> int | torch.Tensor:
+        return int(indexes) if self.n_envs is None else indexes.squeeze(-1)
 
     def extend(self, data: TensorDictBase) -> torch.Tensor:
         """Store the rows of a TensorDict.
 
         Parameters
         ----------
-        data : TensorDict of batch size (n,)
-            On any device. The keys "index" and "priority_weight" are not stored.
+        data : TensorDict of batch size (n,), or (n_envs, n) with `n_envs`
+            On any device. The keys "index" and "priority_weight" are not stored. With `sequences`, the rows are the
+            next steps of their environments, in order. If "is_init" or TorchRL's numbers of trajectories show that a
+            collector has reset all environments since, their last episodes end there.
 
         Returns
         -------
-        tensor of int64 (n,)
+        tensor of int64 of the batch size
             The index of each row.
 
         Raises
         ------
         ValueError, TypeError, KeyError
             If `data` has the wrong batch size, or if a value is missing, has a dtype that NumPy lacks, or differs in
-            shape from the first TensorDict's. Nothing is stored then.
+            shape from the first TensorDict's; or if, with `sequences`, an episode begins where none has ended. Nothing
+            is stored then.
         """
         calls = "update_priority" in self._replaced
         indexes = self._store(data, with_priorities=not calls)
         given = data.get(self.priority_key or OF_UNIFORM, None) if calls else None
         if given is not None:
-            self.update_priority(indexes, given)
+            self.update_priority(indexes.reshape(-1), given if self.n_envs is None else given.reshape(-1))
         return indexes
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
@@ -202,10 +234,16 @@ class TensorDictReplayBuffer:
         """Do nothing, as in TorchRL: rows are drawn uniformly."""
 
     def _store(self, data: TensorDictBase, *, with_priorities: bool) -> torch.Tensor:
-        if data.ndim != 1:
-            raise ValueError(f"data must have one batch dimension, got batch_size={tuple(data.batch_size)}")
+        given, n_envs = data, self.n_envs or 1
+        if self.n_envs is None:
+            if data.ndim != 1:
+                raise ValueError(f"data must have one batch dimension, got batch_size={tuple(data.batch_size)}")
+        else:
+            if data.ndim != 2 or len(data) != n_envs:
+                raise ValueError(f"data must have the batch size ({n_envs}, n), got {tuple(data.batch_size)}")
+            data = data.transpose(0, 1).reshape(-1)
         if not len(data):
-            return torch.empty(0, dtype=torch.int64)
+            return torch.empty(given.shape, dtype=torch.int64)
         fields = self._fields if self._ring else self._layout(data)
         rows = {name: _array(key, data[key]) for key, name in fields.items()}
         for key, shape in self._shapes.items():  # the ring takes any order of axes, and several rows for one
@@ -213,13 +251,19 @@ class TensorDictReplayBuffer:
                 raise ValueError(
                     f"{'/'.join(key)} must have the shape {(len(data), *shape)}, got {(*data[key].shape,)}"
                 )
-        ring = self._ring or self._make_ring(rows)
+        ring = self._ring or self._make_ring(rows, fields)
+        steps = given if self.n_envs else given.unsqueeze(0)
+        if self._sequences is not None:
+            self._sequences.begin(steps, ring)
         first = ring.get_next_index()
         ring.add(**rows, **(self._priorities(data) if with_priorities else {}))
+        if self._sequences is not None:
+            self._sequences.added(steps)
         if self._ring is None:
             self._ring, self._fields = ring, fields
             self._shapes = {key: data[key].shape[1:] for key in fields}
-        return torch.arange(first, first + len(data)) % self.max_size
+        indexes = torch.arange(first, first + len(data)) % self.max_size
+        return indexes if self.n_envs is None else indexes.reshape(-1, n_envs).t()
 
     def reseed(self, seed: int | None = None) -> None:
         """Restart the random numbers as in a buffer created with this `seed`; None draws a seed, as in the constructor.
@@ -243,7 +287,7 @@ class TensorDictReplayBuffer:
             raise ValueError(f"keys must differ when they are joined by slashes, got {stored}")
         return fields
 
-    def _make_ring(self, rows: dict[str, np.ndarray]) -> Ring:
+    def _make_ring(self, rows: dict[str, np.ndarray], fields: Mapping[Key, str]) -> Ring:
         own = {name: column for name, column in rows.items() if not name.startswith("next_/")}
         shared = [name for name in own if f"next_{name}" in rows]
         env_dict = {name: {"shape": column.shape[1:], "dtype": column.dtype} for name, column in own.items()}
@@ -252,9 +296,14 @@ class TensorDictReplayBuffer:
         if isinstance(given, Mapping):
             given = {key if isinstance(key, str) else "/".join(key): axis for key, axis in given.items()}
         stacks = {f"/{name}": axis for name, axis in axes_of_stacks(kinds, given).items()}
-        once = {"next_of": shared, "stack_compress": stacks, "compress": self._compress}
         seed = self._seed if self._seeded_in == this_process() else None  # not a seed that other processes use as well
-        return self._ring_of(env_dict, {**once, "seed": seed})
+        options: dict[str, Any] = {"n_envs": self.n_envs or 1, "seed": seed}
+        options |= {"next_of": shared, "stack_compress": stacks, "compress": self._compress}
+        if self._sequences is None:
+            return self._ring_of(env_dict, options)
+        ring = self._ring_of(env_dict, {**options, "sequences": self._sequences.option(fields)})
+        self._sequences.watch(ring)
+        return ring
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
         return Ring(self.max_size, env_dict, **options)
@@ -267,6 +316,10 @@ class TensorDictReplayBuffer:
 
         The batch size is (batch_size,), and the keys are those that were added. A prioritized buffer also sets "index"
         and "priority_weight". Raises RuntimeError if no row is stored, TypeError if no batch size is known.
+
+        With `sequences`, the batch size is (batch_size, steps). "is_init" (batch_size, steps, 1) marks the first step
+        of each episode, also if it was not added. If steps may be padded, "mask" (batch_size, steps) is false for those
+        that are. Raises ValueError if no sequence can be drawn.
         """
         n_rows = self.batch_size if batch_size is None else batch_size
         if n_rows is None:
@@ -274,16 +327,23 @@ class TensorDictReplayBuffer:
         return self._tensordict(self._drawn(n_rows))
 
     def _drawn(self, batch_size: int) -> dict[str, np.ndarray]:
-        return self.buffer.sample(batch_size)
+        return self.buffer.sample(batch_size) if self._sequences is None else self.buffer.sample_sequences(batch_size)
 
     def _tensordict(self, rows: dict[str, np.ndarray]) -> TensorDict:
+        sequences = self._sequences if IS_FIRST in rows else None  # the rows of `__getitem__` are single ones
+        if sequences is not None:
+            rows = sequences.complete(rows)
         tree: dict[str, Any] = {}
         for (*parents, last), name in self._fields.items():
             branch = tree
             for parent in parents:
                 branch = branch.setdefault(parent, {})
             branch[last] = torch.from_numpy(rows[name])
-        return TensorDict(tree, batch_size=[len(rows[name])])
+        if sequences is None:
+            return TensorDict(tree, batch_size=[len(rows[name])])
+        data = TensorDict(tree, batch_size=rows[IS_FIRST].shape)
+        sequences.mark(data, rows)
+        return data
 
 
 class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
@@ -345,19 +405,23 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
 
     def _drawn(self, batch_size: int) -> dict[str, np.ndarray]:
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
-        return ring.sample(batch_size, self.beta)
+        draw = ring.sample if self._sequences is None else ring.sample_sequences
+        return draw(batch_size, self.beta)
 
     def _tensordict(self, rows: dict[str, np.ndarray]) -> TensorDict:
         data = super()._tensordict(rows)
-        data[INDEX] = torch.from_numpy(rows["indexes"].astype(np.int64))
-        data[WEIGHT] = torch.from_numpy(rows["weights"])
+        for key, values in ((INDEX, rows["indexes"].astype(np.int64)), (WEIGHT, rows["weights"])):
+            # Each step of a sequence has those of the sequence.
+            data[key] = torch.from_numpy(values if data.ndim == 1 else values.repeat(data.shape[1]).reshape(data.shape))
         return data
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Set the priorities of sampled rows: the key `priority_key` of a sample, of shape (n,) or (n, 1).
 
-        A single row of batch size () without that key gets the largest priority so far. Raises KeyError for any other
-        TensorDict without the key, ValueError if a priority is negative or not finite.
+        Of sequences, the key has the errors of all steps, or of those after the burn-in, from which `cpprb_impl`
+        computes the priority of each sequence. A single row of batch size () without that key gets the largest priority
+        so far. Raises KeyError for any other TensorDict without the key, ValueError if a priority is negative or not
+        finite.
         """
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
         priority = data.get(self.priority_key, None) if not data.ndim else data[self.priority_key]
@@ -366,14 +430,20 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         self.update_priority(data[INDEX], priority)
 
     def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
-        """Set the priorities (n,) of rows.
+        """Set the priorities (n,) of rows, or of sequences.
+
+        The `index` of sequences is (n,) or, as in a sample, (n, steps). Their `priority` may also be the errors of all
+        steps, or of those after the burn-in.
 
         Raises ValueError if the number of priorities is wrong, or a priority is negative or not finite, and
         RuntimeError before the first row.
         """
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
-        indexes, priorities = array_of("index", index).reshape(-1), array_of("priority", priority).reshape(-1)
-        ring.update_priorities(indexes, priorities)
+        indexes, priorities = array_of("index", index), array_of("priority", priority)
+        if self._sequences is not None:
+            ring.update_priorities(*self._sequences.of_each(indexes, priorities))
+        else:
+            ring.update_priorities(indexes.reshape(-1), priorities.reshape(-1))
 
 
 CHECKS: dict[str, Callable[[Any], Any]] = {

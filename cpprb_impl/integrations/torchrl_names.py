@@ -17,7 +17,10 @@ METHODS = {
 }
 
 _TRANSFORM = "apply it to the TensorDicts that you add or sample"
-_DRAW = "rows are drawn uniformly, or by priority with TensorDictPrioritizedReplayBuffer"
+_DRAW = (
+    "rows are drawn uniformly, or by priority with TensorDictPrioritizedReplayBuffer; pass sequences to draw parts of "
+    "episodes"
+)
 _ONE_PROCESS = "the buffer belongs to one process"
 # Options and public attributes.
 OPTIONS = {
@@ -34,8 +37,8 @@ OPTIONS = {
     "collate_fn": _TRANSFORM,
     "pin_memory": "pin the sampled TensorDict",
     "prefetch": "samples are drawn when they are requested",
-    "dim_extend": "rows are added along the first dimension: reshape the TensorDict",
-    "sample_unit": "a sample consists of single rows",
+    "dim_extend": "rows are added along the first dimension, or with n_envs along the second one",
+    "sample_unit": "a sample consists of single rows, or with the option sequences of sequences",
     "reduction": "pass one priority for each row",
     "generator": "pass a seed, or call reseed",
     "checkpointer": "save buffer, the native buffer, with save_transitions",
