@@ -58,6 +58,7 @@ class StepBuffer(StepState):
         stack_axis: StackAxis = None,
         compress: str | None = None,
         priorities: Mapping[str, Any] | None = None,
+        sequences: Mapping[str, Any] | None = None,
         exact: bool = False,
     ) -> None:
         """Create an empty ring for `buffer_size` steps of all environments together.
@@ -97,6 +98,7 @@ class StepBuffer(StepState):
             stacks=axes_of_stacks(observations, stack_axis),
             compress=compress,
             priorities=priorities,
+            sequences=sequences,
             seed=0 if exact else int(np.random.randint(2**63 - 1, dtype=np.int64)),
         )
         # Set before the ring, so that copies keep what was written to the views.

@@ -84,6 +84,7 @@ def make_ring(
     stacks: Mapping[str, int],
     compress: str | None,
     priorities: Mapping[str, Any] | None,
+    sequences: Mapping[str, Any] | None,
     seed: int,
 ) -> ReplayBuffer:
     """Return a buffer for `size` steps of each environment.
@@ -101,6 +102,8 @@ def make_ring(
         With `frames_once`: compress the frames of `stacks`.
     priorities : mapping, optional
         Options of a prioritized buffer.
+    sequences : mapping, optional
+        The option of `cpprb_impl.ReplayBuffer`.
     seed : int
         From 0 to 2**64 - 1.
 
@@ -114,7 +117,7 @@ def make_ring(
     if compress is not None and not stacks:
         raise ValueError("compress needs a stack of frames, and none was found: pass stack_axis")
     kinds = {observation(name): kind for name, kind in observations.items()}
-    options: dict[str, Any] = {"n_envs": n_envs, "seed": seed}
+    options: dict[str, Any] = {"n_envs": n_envs, "sequences": sequences, "seed": seed}
     if frames_once:
         options |= {
             "next_of": list(kinds),
@@ -130,7 +133,8 @@ def make_ring(
     following = options.get("next_of", ())
     fields = native_fields(env_dict, None)
     fields += next_fields(fields, following)
-    watch_order(ring, fields, None, harm_of(None, following, stacks), starts=True)  # even one environment is a vector
+    # Even one environment is a vector.
+    watch_order(ring, fields, None, harm_of(None, following, stacks, sequences), starts=True)
     return ring
 
 

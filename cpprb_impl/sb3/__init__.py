@@ -6,6 +6,7 @@ Each class has the constructor, methods and attributes of the buffer that it rep
 
 from cpprb_impl.sb3.buffers import DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer, ReplayBuffer
 from cpprb_impl.sb3.prioritized import PrioritizedDQN, PrioritizedReplayBuffer, PrioritizedSamples
+from cpprb_impl.sb3.sequences import SequenceReplayBuffer, SequenceSamples
 
 __all__ = [
     "DictReplayBuffer",
@@ -15,4 +16,6 @@ __all__ = [
     "PrioritizedReplayBuffer",
     "PrioritizedSamples",
     "ReplayBuffer",
+    "SequenceReplayBuffer",
+    "SequenceSamples",
 ]

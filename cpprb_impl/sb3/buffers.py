@@ -94,10 +94,14 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
             stack_axis=stack_axis,
             compress=compress,
             priorities=self._priorities(),
+            sequences=self._sequences(),
             exact=self.exact,
         )
 
     def _priorities(self) -> dict[str, Any] | None:
+        return None
+
+    def _sequences(self) -> dict[str, Any] | None:
         return None
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

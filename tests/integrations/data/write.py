@@ -1,7 +1,8 @@
 """Write a pickle of each kind of buffer for other libraries, as tests/cpprb_impl/data/write.py does for our own.
 
 The data was written by revision 49407d2 in PyTorch's environment: Python 3.11, NumPy 2.4, Stable-Baselines3 2.9 and
-TorchRL 0.14. To add a kind, add it here and run
+TorchRL 0.14. "sb3_sequences" and "public_names_sb3" are from the first revision with a `SequenceReplayBuffer`. To add a
+kind, add it here and run
 
     .peers/torch/bin/python -m tests.integrations.data.write
 
@@ -118,6 +119,7 @@ OF_SB3 = {
     "sb3_prioritized_nstep": Kind(
         sb3.PrioritizedReplayBuffer, options={"n_steps": 2, "gamma": 0.5, "check_for_update": True}, priorities=True
     ),
+    "sb3_sequences": Kind(sb3.SequenceReplayBuffer, options={"sequences": {"size": 3}}),
 }
 OF_CLEANRL = {
     "cleanrl": Kind(cleanrl.ReplayBuffer),
