@@ -6,7 +6,7 @@ Needs PyTorch, which the extra `torch` installs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,8 @@ from cpprb_impl.layout.fields import integer
 
 INDEXES = "indexes"
 SLOTS = 2  # one being copied, and one being filled
+Draw = Callable[..., dict[str, np.ndarray]]
+Shape = tuple[str, int, bool]  # of a batch: the method that draws it, its size, whether time is its first axis
 
 
 class Buffer(Protocol):
@@ -31,8 +33,8 @@ class TensorSampler:
     For the CPU, tensors share the memory of the sample's arrays. For another device, the buffer writes a sample into
     pinned memory, and the copy to the device is queued on the current stream (CUDA C++ Best Practices Guide, section
     "Asynchronous and Overlapping Transfers with Computation"): `sample` does not wait for the copy, and work queued
-    later on this stream runs after it. There are two sets of pinned memory for each batch size, so a sample can be
-    drawn while the previous one is being copied.
+    later on this stream runs after it. There are two sets of pinned memory for each method and batch size, so a sample
+    can be drawn while the previous one is being copied.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ class TensorSampler:
             raise TypeError(f"buffer must have a method sample, got {type(buffer).__name__}")
         self._buffer = buffer
         self.device = torch.device(device)
-        self._slots: dict[int, Iterator[_Slot]] = {}  # by batch size
+        self._slots: dict[Shape, Iterator[_Slot]] = {}
 
     def sample(self, batch_size: int, **options: Any) -> dict[str, torch.Tensor]:
         """Return a sample: for each field, a tensor (batch_size, *shape) on the device.
@@ -73,15 +75,30 @@ class TensorSampler:
 
         Raises TypeError for `out` and for fields of Python objects, and the exceptions of the buffer's `sample`.
         """
+        return self._draw("sample", batch_size, options)
+
+    def sample_sequences(self, batch_size: int, **options: Any) -> dict[str, torch.Tensor]:
+        """Return sequences, as the buffer's `sample_sequences` does: tensors (batch_size, steps, *shape) on the device.
+
+        `options` are those of the buffer's method, such as `time_major`, except `out`. Otherwise like `sample`. Raises
+        TypeError if the buffer has no such method.
+        """
+        return self._draw("sample_sequences", batch_size, options)
+
+    def _draw(self, name: str, batch_size: int, options: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         if "out" in options:
-            raise TypeError("a TensorSampler makes its own tensors: to fill existing ones, call the buffer's sample")
+            raise TypeError(f"a TensorSampler makes its own tensors: to fill existing ones, call the buffer's {name}")
+        draw: Draw | None = getattr(self._buffer, name, None)
+        if draw is None:
+            raise TypeError(f"buffer must have a method {name}, got {type(self._buffer).__name__}")
         if self.device.type == "cpu":
-            return _tensors(self._buffer.sample(batch_size, **options))
+            return _tensors(draw(batch_size, **options))
         count = integer("batch_size", batch_size)
-        if count not in self._slots:
-            like = _tensors(self._buffer.sample(count, **options))
-            self._slots[count] = itertools.cycle([_Slot(like) for _ in range(SLOTS)])
-        return next(self._slots[count]).sample(self._buffer, count, self.device, options)
+        shape = name, count, bool(options.get("time_major"))
+        if shape not in self._slots:
+            like = _tensors(draw(count, **options))
+            self._slots[shape] = itertools.cycle([_Slot(like) for _ in range(SLOTS)])
+        return next(self._slots[shape]).sample(draw, count, self.device, options)
 
 
 class _Slot:
@@ -93,13 +110,13 @@ class _Slot:
         self._copied: torch.Event | None = None
 
     def sample(
-        self, buffer: Buffer, batch_size: int, device: torch.device, options: Mapping[str, Any]
+        self, draw: Draw, batch_size: int, device: torch.device, options: Mapping[str, Any]
     ) -> dict[str, torch.Tensor]:
         if self._copied is not None:
             self._copied.synchronize()
         # Not in the slot, since the caller may use the indexes long after the slot has been refilled.
         indexes = {} if self._indexes is None else {INDEXES: torch.empty_like(self._indexes)}
-        buffer.sample(batch_size, **options, out=self._columns | indexes)
+        draw(batch_size, **options, out=self._columns | indexes)
         copies, self._copied = start_copies(self._columns, device)
         return copies | indexes
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -208,6 +210,51 @@ def test_without_waiting_a_device_receives_a_later_sample(late, monkeypatch):
     batches = [sampler.sample(BATCH) for _ in range(7)]
     late.copy(len(late.queue))
     assert not all(is_consistent(batch) for batch in batches)
+
+
+def of_sequences(kind: type, **sequences: Any) -> Any:
+    buffer = kind(ROWS, FIELDS, sequences={"size": 4, **sequences}, seed=1)
+    number = np.arange(ROWS)
+    buffer.add(obs=np.repeat(number, 6).reshape(ROWS, 2, 3), act=number, rew=number, done=number % 9 == 8)
+    return buffer
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_device_receives_sequences(late, device, kind):
+    options = {"ends": "pad", "burn_in": 1, "state": "rew"}
+    expected, buffer = of_sequences(kind, **options), of_sequences(kind, **options)
+    sampler = TensorSampler(buffer, device)
+    for step in range(12):
+        time_major = step % 3 == 0
+        wanted = expected.sample_sequences(4, time_major=time_major)
+        if device == "meta" and step in (0, 1):  # the first of each shape is drawn to find its shapes
+            wanted = expected.sample_sequences(4, time_major=time_major)
+        batch = sampler.sample_sequences(4, time_major=time_major)
+        late.copy(len(late.queue))
+        assert batch.keys() == wanted.keys()
+        for name, column in wanted.items():
+            np.testing.assert_array_equal(batch[name].numpy(), column)
+    if kind is PrioritizedReplayBuffer:
+        buffer.update_priorities(batch["indexes"], torch.full((4, 5), 50.0))
+        assert buffer.get_max_priority() == 50.0
+
+
+def test_samples_and_sequences_may_alternate(late):
+    buffer = of_sequences(ReplayBuffer)
+    sampler = TensorSampler(buffer, "meta")
+    for _ in range(3):
+        assert sampler.sample(BATCH)["act"].shape == (BATCH,)
+        assert sampler.sample_sequences(BATCH)["act"].shape == (BATCH, 4)
+
+
+def test_a_buffer_without_sequences_is_refused():
+    with pytest.raises(TypeError, match="buffer must be a buffer with a method sample_sequences, got Hindsight"):
+        TensorSampler(
+            HindsightReplayBuffer(100, {"obs": {}, "act": {}, "next_obs": {}}, 5, no_reward)
+        ).sample_sequences(1)
+    with pytest.raises(TypeError, match="pass out to the buffer's sample_sequences instead"):
+        TensorSampler(of_sequences(ReplayBuffer)).sample_sequences(1, out={})
 
 
 def test_priorities_are_updated_with_the_indexes_of_an_earlier_sample(late):
