@@ -40,6 +40,7 @@ test-slow: .venv/.built ## run the slow tests
 test-ray: .venv/.built ## run the quick tests of cpprb_impl.ray on a Ray cluster of this machine, or the tests in ARGS: [ARGS='tests/ray -k saved']
 test-integrations: .peers/torch/.built ## run the quick tests inside other libraries such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/integrations -m slow']
 test-old-integrations: .peers/tf2rl/.built ## run the tests inside tf2rl, which needs old libraries in a venv of their own: [ARGS='-k apex']
+test-jax: .peers/jax/.built ## run the tests with JAX, which has a venv of its own: [ARGS='-k program']
 test-apex-dqn: .peers/torch/.built ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']
 test-peers: .venv/.built ## run the conformance tests of peers that bench measures only when named: [PEERS=all|a,b] [ARGS='-k wrap']
 sanitize: .venv/.built ## tests/cpprb_impl under AddressSanitizer and UndefinedBehaviorSanitizer (needs g++): [ARGS='-k wrap']
@@ -86,6 +87,12 @@ orders: ## run the core on a model of weak memory, and check that each weakened 
 	@$(PY) -m adapters.install tf2rl
 	@echo "building cpprb_impl for tf2rl's venv"
 	@.peers/tf2rl/bin/python $(PIP_INSTALL) --no-build-isolation --config-settings build-dir=build/tf2rl --editable .
+	@touch $@
+
+.peers/jax/.built: .venv/.built
+	@$(PY) -m adapters.install jax
+	@echo "building cpprb_impl for JAX's venv"
+	@.peers/jax/bin/python $(PIP_INSTALL) --config-settings build-dir=build/jax --editable .
 	@touch $@
 
 .venv/.fuzz-installed: constraints-fuzz.txt .venv/.installed

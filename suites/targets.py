@@ -144,6 +144,7 @@ COMMANDS = {
     f"{{python}} -m pytest -m slow {WORKERS} tests/torture {{ARGS}}",
     "test-integrations": f"{{pytorch}} -m pytest {{ARGS=tests/integrations -m 'not slow' {LIMIT}}}",
     "test-old-integrations": ".peers/tf2rl/bin/python -m pytest tests/integrations/test_tf2rl.py {ARGS}",
+    "test-jax": ".peers/jax/bin/python -m pytest tests/integrations/test_jax.py {ARGS}",
     "test-apex-dqn": "{pytorch} -m pytest tests/apex_dqn {ARGS}",
     "test-peers": "{python} -m tests.adapters.in_venvs '{PEERS}' {ARGS}",
     "sanitize": ".ci/sanitize {ARGS}",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-OF_TF2RL = "test_tf2rl.py"
+LIBRARIES = {"test_tf2rl.py": "tf2rl", "test_jax.py": "jax"}
 HERE = Path(__file__).parent
 
 
@@ -14,9 +14,7 @@ def _is_installed(library: str) -> bool:
 
 # The tests of each library run in the venv of that library.
 collect_ignore = [
-    path.name
-    for path in HERE.glob("test_*.py")
-    if not _is_installed("tf2rl" if path.name == OF_TF2RL else "stable_baselines3")
+    path.name for path in HERE.glob("test_*.py") if not _is_installed(LIBRARIES.get(path.name, "stable_baselines3"))
 ]
 
 if _is_installed("torch"):
