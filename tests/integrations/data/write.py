@@ -1,7 +1,7 @@
 """Write a pickle of each kind of buffer for other libraries, as tests/cpprb_impl/data/write.py does for our own.
 
 The data was written by revision 49407d2 in PyTorch's environment: Python 3.11, NumPy 2.4, Stable-Baselines3 2.9 and
-TorchRL 0.14. "sb3_sequences" and "public_names_sb3" are from the first revision with a `SequenceReplayBuffer`. To add a
+TorchRL 0.14; that of sequences, and "public_names_sb3", by the first revision with them in other libraries. To add a
 kind, add it here and run
 
     .peers/torch/bin/python -m tests.integrations.data.write
@@ -179,6 +179,8 @@ OF_TORCHRL = {
     "torchrl_prioritized": KindOfTensorDicts(by_priority),
     "torchrl_prioritized_empty": KindOfTensorDicts(by_priority, rows=0),
     "torchrl_prioritized_frames_once": KindOfTensorDicts(lambda: by_priority(**ONCE, normalize="batch")),
+    "torchrl_sequences": KindOfTensorDicts(lambda: of_rows(sequences={"size": 3, "state": ("agents", "a", "state")})),
+    "torchrl_prioritized_sequences": KindOfTensorDicts(lambda: by_priority(sequences={"size": 3})),
 }
 
 
