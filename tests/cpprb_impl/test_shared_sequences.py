@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -189,6 +192,73 @@ def test_threads_of_a_process_may_each_add_an_environment():
         each.join()
     assert buffer.get_valid_sequences() == 3 * (800 // 7 * 3)
     check_windows(buffer.sample_sequences(2_000))
+
+
+WIDE = {**STEPS, "wide": {"shape": 50_000}}  # calls that write several rows let other threads run
+
+
+def wide(explorer: int, first: int, count: int) -> dict[str, np.ndarray]:
+    return {**steps(explorer, first, count), "wide": np.full((count, 50_000), explorer, np.float32)}
+
+
+def test_threads_that_add_long_rows_at_the_same_time_keep_their_streams():
+    buffer = MPReplayBuffer(600, WIDE, n_envs=2, sequences={"size": 4})
+
+    def play(env: int) -> None:
+        for at in range(0, 288, 16):
+            buffer.add(env_ids=[env] * 16, **wide(env, at, 16) | {"stream": np.full(16, env)})
+
+    threads = [threading.Thread(target=play, args=(env,)) for env in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert buffer.get_valid_sequences() == 2 * (288 // 7 * 4)
+    check_windows(buffer.sample_sequences(500))
+    buffer.close()
+
+
+def add_wide_for_ever(buffer, explorer: int) -> None:
+    for at in itertools.count(0, 12):
+        buffer.add(**wide(explorer, at, 12))
+
+
+def test_a_row_whose_slot_a_stopped_process_holds_is_in_no_sequence_with_others():
+    """The row is stored later, after the rows that follow it."""
+    buffer = MPReplayBuffer(192, WIDE, sequences={"size": 4})
+    child = fork.Process(target=add_wide_for_ever, args=(buffer, 1), daemon=True)
+    child.start()
+    for lap in range(15):
+        time.sleep(0.02)
+        os.kill(child.pid, signal.SIGSTOP)
+        for at in range(0, 200, 10):  # a little more than the buffer holds
+            buffer.add(**wide(0, 200 * lap + at, 10))
+        check_windows(buffer.sample_sequences(300))
+        os.kill(child.pid, signal.SIGCONT)
+    child.kill()
+    child.join()
+    buffer.close()
+
+
+def test_episodes_are_whole_while_explorers_lap_the_buffer():
+    buffer = MPReplayBuffer(400, STEPS, n_envs=2, sequences={"size": 4})
+    explorers = [fork.Process(target=explore, args=(buffer, k, 10_000), daemon=True) for k in range(2)]
+    for each in explorers:
+        each.start()
+    drawn = 0
+    while drawn < 300:
+        try:
+            batch = buffer.sample_episodes(16)
+        except ValueError:  # none is stored yet
+            continue
+        drawn += 1
+        assert (batch["step"].reshape(-1, 7) % 7 == np.arange(7)).all()
+        for name in ("explorer", "stream"):
+            assert (np.ptp(batch[name].reshape(-1, 7), axis=1) == 0).all()
+        assert (np.diff(batch["step"].reshape(-1, 7), axis=1) == 1).all()
+    for each in explorers:
+        each.kill()
+        each.join()
 
 
 @pytest.mark.parametrize("extra", [1, 5, 37])

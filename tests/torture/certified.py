@@ -112,7 +112,7 @@ def stale_priorities(batch: Batch) -> int:
 
 
 def draws_sequences(buffer: Any) -> bool:
-    return "sequences" in buffer._layout.options
+    return hasattr(buffer, "_layout") and "sequences" in buffer._layout.options
 
 
 def broken(batch: Batch) -> int:
