@@ -105,6 +105,7 @@ def test_errors_of_steps_become_priorities_and_only_of_the_sequences_that_were_d
     assert pair.buffer._get_leaves(index) == pytest.approx(0.9 * 7 + 0.1 * 3)
     pair.drawn(1)
     pair.buffer.update_priorities([0, 1], [50.0, 50.0])  # with these, no sequence ends
+    assert pair.buffer.get_max_priority() == pytest.approx(0.9 * 7 + 0.1 * 3)
     assert all(max(each) > 1 for each in pair.drawn(200))
     assert max(drawn) > 1
 
@@ -295,6 +296,17 @@ def test_clearing_begins_each_stream_anew():
         buffer.sample_sequences(1)
     other.add(**steps(1, 6, 1))
     assert buffer.sample_sequences(1)["step"].ravel().tolist() == [4, 5, 6]
+    with pytest.raises(ValueError, match="cannot sample an episode"):  # its first steps were removed
+        buffer.sample_episodes(1)
+
+
+def test_sequences_begin_at_the_first_step_after_clearing():
+    buffer = MPReplayBuffer(50, STEPS, sequences={"size": 2, "period": 2})
+    other = MPReplayBuffer.attach(buffer.segment)
+    other.add(**steps(1, 0, 3))
+    buffer.clear()
+    other.add(**steps(1, 3, 2))
+    assert buffer.sample_sequences(1)["step"].ravel().tolist() == [3, 4]
 
 
 FRAMES = {
