@@ -44,7 +44,7 @@ class Autoreset(Transform):
 
     def state(self) -> dict[str, np.ndarray]:
         """Return which environments reset in their next step."""
-        return {"over": self.over}
+        return {"over": self.over.copy()}
 
     def at(self, state: Mapping[str, np.ndarray]) -> Self:
         """Return a transform that continues from what `state` returned; raises ValueError if `state` is invalid."""
@@ -54,6 +54,7 @@ class Autoreset(Transform):
             raise ValueError(
                 f"over must be bool of shape {self.over.shape}, got {twin.over.dtype} of shape {twin.over.shape}"
             )
+        twin.over = twin.over.copy()
         return twin
 
     def find(self, env_ids: np.ndarray, columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -79,7 +80,7 @@ class Autoreset(Transform):
         slot = None
         if real.any():
             slot = buffer._add_of(environments[real], **{name: column[real] for name, column in columns.items()})
-        self.over = over
+        self.over[environments] = over[environments]  # not those of other threads
         return slot
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -259,3 +261,27 @@ def test_methods_without_env_ids_refuse_the_argument(call):
     with pytest.raises(RuntimeError, match="env_ids must be passed to"):
         getattr(buffer, call)(*([[0]] if call == "_add_of" else []), env_ids=[0], x=1)
     assert buffer.get_stored_size() == 0
+
+
+@pytest.mark.parametrize("kind", [m.ReplayBuffer, m.MPReplayBuffer])
+def test_threads_may_each_add_the_steps_of_an_environment(kind):
+    buffer = kind(40_000, {"step": {"dtype": int}, "done": {"dtype": bool}}, n_envs=4, autoreset="next_step")
+
+    def play(environment: int) -> None:
+        for _ in range(1_500):
+            for step in range(5):
+                buffer.add(step=step, done=step == 4, env_ids=[environment])
+            buffer.add(step=-1, done=False, env_ids=[environment])  # only begins the next episode
+
+    threads = [threading.Thread(target=play, args=(environment,)) for environment in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(before)
+    steps = buffer.get_all_transitions()["step"]
+    assert len(steps) == 4 * 1_500 * 5 and steps.min() == 0
