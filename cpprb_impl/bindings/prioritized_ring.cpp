@@ -97,7 +97,8 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     Ring& ring = call.ring();
     Sequences* const sequences = ring.streams.sequences.get();
     if (sequences != nullptr) [[unlikely]]
-      priorities = sequence_priorities(ring, indexes, std::move(priorities));
+      priorities = sequence_priorities(ring, indexes, std::move(priorities),
+                                       ring.recent.sample_in(PyArray_BYTES(indexes.array())));
     Store& store = call.store();
     SharedStore* numbered = by == By::row ? &numbered_store(call, method) : nullptr;
     npy_intp count, values;

@@ -180,7 +180,7 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
   return batch.give();
 }
 
-// Reads the drawn episodes into a new batch. Returns false if a step was overwritten meanwhile.
+// Reads the drawn episodes into a new batch. Returns false, without a batch, if a step was overwritten meanwhile.
 bool read_episodes(Ring& ring, DrawnSequences& drawn, npy_intp count, bool padded, std::optional<Batch>& batch,
                    Waiting& waiting) {
   static const std::vector<std::size_t> kNoStates;
@@ -196,7 +196,10 @@ bool read_episodes(Ring& ring, DrawnSequences& drawn, npy_intp count, bool padde
     const CollectorOff until_allocated;  // Python code could overwrite the rows that were drawn
     batch.emplace(columns ? columns->all() : ragged, count);
   }
-  if (!ring.streams.sequences->episodes.read_steps(drawn, batch->places(), waiting)) return false;
+  if (!ring.streams.sequences->episodes.read_steps(drawn, batch->places(), waiting)) {
+    batch.reset();
+    return false;
+  }
   char* const more = batch->places()[ring.fields.size()];
   if (columns) {
     const std::size_t length = drawn.steps.slots.size() / drawn.spans.size();
@@ -240,8 +243,9 @@ PyObject* sample_episodes(PyObject* self, PyObject* const* args, Py_ssize_t narg
     {
       PythonWaiting waiting(call);
       LearnerGuard guard(call.store(), waiting);
-      for (bool read = false; !read && sequences.episodes.draw_episodes(ring.random, *drawn);)
-        read = read_episodes(ring, *drawn, count, padded != 0, batch, waiting);
+      while (sequences.episodes.draw_episodes(ring.random, *drawn) &&
+             !read_episodes(ring, *drawn, count, padded != 0, batch, waiting)) {
+      }
     }
     if (!batch) raise(PyExc_ValueError, "cannot sample an episode: none is stored from its first step to its last");
     return batch->give();
@@ -400,7 +404,7 @@ void restart_sequences(Ring& ring, Waiting& waiting) {
   sequences.shared->links.begin_episodes();
 }
 
-Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors) {
+Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors, std::uint64_t sample) {
   if (!errors.array || PyArray_NDIM(errors.array.array()) < 2) return errors;
   const Sequences& sequences = *ring.streams.sequences;
   const SequenceOptions& options = sequences.sampler.options();
@@ -427,6 +431,12 @@ Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors) {
       priority[i] = end > begin ? sequences.eta * largest + (1 - sequences.eta) * sum / (end - begin) : 0;
     }
   });
+  // The slot of a sequence that was overwritten has a later row, with a different span: its errors were not looked at
+  // where they should have been, and do not count.
+  if (sequences.shared) {
+    const auto late = static_cast<SharedStore&>(*ring.store).late(index, static_cast<std::size_t>(count), sample);
+    for (const std::size_t i : late) priority[i] = 0;
+  }
   return Numbers(combined.get(), "priorities");
 }
 

@@ -50,8 +50,8 @@ void restart_sequences(Ring& ring, Waiting& waiting);
 
 // Returns one priority per sequence, for the errors (sequences, steps) of those that end at `indexes`: eta * the
 // largest magnitude + (1 - eta) * the mean magnitude over the steps to learn from (Kapturowski et al. 2019,
-// section 2.3). Other numbers are returned as they are. Raises ValueError.
-Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors);
+// section 2.3). Other numbers are returned as they are. `sample` is as in Store::update(). Raises ValueError.
+Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors, std::uint64_t sample);
 // sample_sequences() of a prioritized ring.
 PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 

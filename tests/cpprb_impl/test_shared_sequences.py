@@ -262,6 +262,45 @@ def test_episodes_are_whole_while_explorers_lap_the_buffer():
         each.join()
 
 
+def add_and_clear(buffer) -> None:
+    row = {"explorer": np.zeros(7), "stream": np.zeros(7), "done": np.arange(7) == 6, "wide": np.zeros((7, 50_000))}
+    for k in itertools.count():
+        buffer.add(**row, step=np.full(7, k))
+        buffer.clear()
+
+
+def test_an_episode_that_is_cleared_while_it_is_read_is_not_returned():
+    buffer = MPReplayBuffer(16, WIDE, sequences={"size": 2})
+    explorer = fork.Process(target=add_and_clear, args=(buffer,), daemon=True)
+    explorer.start()
+    returned = refused = 0
+    while min(returned, refused) < 20:
+        try:
+            batch = buffer.sample_episodes(4)
+        except ValueError:
+            refused += 1
+            continue
+        returned += 1
+        assert batch["offsets"].tolist() == [0, 7, 14, 21, 28]
+        assert (np.ptp(batch["step"].reshape(4, 7), axis=1) == 0).all()
+    explorer.kill()
+    explorer.join()
+    buffer.close()
+
+
+def test_errors_of_sequences_that_were_overwritten_are_not_looked_at():
+    buffer = MPPrioritizedReplayBuffer(8, STEPS, sequences={"size": 4, "period": 4, "ends": "pad"})
+    buffer.add(**steps(0, 0, 2, episode=2))
+    drawn = buffer.sample_sequences(1)
+    errors = np.where(drawn["mask"], 1.0, np.nan)
+    buffer.update_priorities(drawn["indexes"], errors)
+    buffer.add(**steps(0, 0, 19, episode=50))
+    buffer.update_priorities(drawn["indexes"], errors)
+    with pytest.raises(ValueError, match="finite"):
+        again = buffer.sample_sequences(1)
+        buffer.update_priorities(again["indexes"], np.full((1, 4), np.nan))
+
+
 @pytest.mark.parametrize("extra", [1, 5, 37])
 def test_of_a_call_with_more_rows_than_the_buffer_holds_the_last_ones_are_linked(extra):
     buffer = MPReplayBuffer(20, STEPS, sequences={"size": 4})

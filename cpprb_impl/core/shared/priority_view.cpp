@@ -15,7 +15,7 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
-constexpr std::uint64_t kNoRow = ~std::uint64_t{0}, kNotDrawn = kNoRow - 1;
+constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 
 // An entry of the journal: a slot whose priority is about to change or has changed, and the round of the journal to
 // which the entry belongs, counted from 1.
@@ -281,10 +281,11 @@ const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::si
 }
 
 bool PriorityView::update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample) {
-  const std::uint64_t* rows = rows_meant(index, count, sample);
-  return set_those(index, count, leaves, [this, rows](std::size_t i, std::uint64_t row) {
-    return rows[i] == kNotDrawn ? row < sampled_at_ : row == rows[i];
-  });
+  return set_those(index, count, leaves, meant(index, count, sample));
+}
+
+PriorityView::Meant PriorityView::meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) {
+  return {rows_meant(index, count, sample), sampled_at_};
 }
 
 bool PriorityView::update_rows(const std::int64_t* rows, std::size_t count, const float* leaves) {

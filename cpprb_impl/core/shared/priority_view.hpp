@@ -25,6 +25,7 @@ class SharedStore;
 
 class PriorityView {
  public:
+  static constexpr std::uint64_t kNotDrawn = ~std::uint64_t{0} - 1;  // in place of a row: no known sample drew the slot
   static constexpr std::uint64_t kMostRows = std::uint64_t{1} << 40;  // an entry has 40 bits for the slot
 
   // Number of journal entries, a power of two: enough for a learner that samples rarely, and few relative to the rows.
@@ -60,6 +61,16 @@ class PriorityView {
   // that no remembered sample drew stands for the row that was stored when this process last sampled. Returns whether
   // any leaf was set.
   bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
+  // Which rows an update is for: called with a place in its `index` and the row that is now in that slot.
+  struct Meant {
+    const std::uint64_t* rows;  // valid until the next update or sample
+    std::uint64_t sampled_at;
+
+    bool operator()(std::size_t i, std::uint64_t row) const {
+      return rows[i] == kNotDrawn ? row < sampled_at : row == rows[i];
+    }
+  };
+  Meant meant(const std::int64_t* index, std::size_t count, std::uint64_t sample);
   // Sets the leaves of the rows with these numbers, if they are still stored. Returns whether any leaf was set.
   bool update_rows(const std::int64_t* rows, std::size_t count, const float* leaves);
   // Sets the leaves of these slots, whichever rows they hold.

@@ -108,6 +108,17 @@ std::size_t SharedStore::update(const std::int64_t* index, std::size_t count, co
   return kAllGood;
 }
 
+std::vector<std::size_t> SharedStore::late(const std::int64_t* index, std::size_t count, std::uint64_t sample) {
+  std::vector<std::size_t> places;
+  const auto is_meant = priorities().meant(index, count, sample);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto slot = static_cast<std::uint64_t>(index[i]);
+    const auto row = slot < capacity() ? row_in(slot) : std::nullopt;
+    if (!row || !is_meant(i, *row)) places.push_back(i);
+  }
+  return places;
+}
+
 std::size_t SharedStore::update_rows(const std::int64_t* rows, std::size_t count, const float* leaves, double largest) {
   if (!priorities().update_rows(rows, count, leaves)) return kAllLate;
   raise_max_priority(largest);
