@@ -26,7 +26,9 @@ void draw(CallGuard& call, Drawn& drawn, Batch& batch, npy_intp rows) {
 }
 
 [[noreturn, gnu::cold]] void refuse_rows(const char* method) {
-  raise(PyExc_TypeError, "%s() cannot be called if the priorities are those of sequences: call sample_sequences()",
+  raise(PyExc_TypeError,
+        "%s() is not supported by a prioritized buffer with sequences, whose priorities belong to sequences: call "
+        "sample_sequences()",
         method);
 }
 

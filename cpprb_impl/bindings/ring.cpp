@@ -93,7 +93,9 @@ PyObject* ring_sample_indexes(PyObject* self, PyObject* value) {
             "sample_indexes() requires an unshared buffer: in a shared one, a row may be overwritten before it is "
             "read");
     if (ring.prioritized && ring.streams.sequences)
-      raise(PyExc_TypeError, "sample_indexes() cannot be called if the priorities are those of sequences");
+      raise(PyExc_TypeError,
+            "sample_indexes() is not supported by a prioritized buffer with sequences: its priorities belong to "
+            "sequences, not rows");
     Borrowed<Drawn> drawn(ring.drawn);
     drawn->slots.resize(static_cast<std::size_t>(rows));
     Found found;

@@ -28,8 +28,8 @@ def chosen_rows(
             raise ValueError(f"env_ids must have the shape (rows,), got {given.shape}")
         if given.size == n_envs and len(values := set(given.tolist())) < n_envs and values <= {0, 1}:
             raise ValueError(
-                f"env_ids must not repeat a number if they are {n_envs} zeros and ones, which are probably a mask, got "
-                f"{given}: pass a mask as bools, or divide the call"
+                f"env_ids look like an integer mask, got {given}: pass a mask as bools or, if these are environment "
+                "numbers, split the rows over several calls"
             )
         return given.astype(np.int64), rows
     if given.shape != (n_envs,):

@@ -135,8 +135,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def _choose_path(self, hooks: frozenset[str]) -> None:
         if "_get_samples" in hooks and self.n_envs > 1:
             raise TypeError(
-                "_get_samples must not be overridden in a prioritized buffer of several environments, since it draws "
-                "the environment of each step itself: create the buffer with n_envs=1, or override sample instead"
+                "_get_samples must not be overridden if n_envs > 1, because a prioritized buffer chooses each step's "
+                "environment before calling it: create the buffer with n_envs=1, or override sample instead"
             )
         super()._choose_path(hooks)
 

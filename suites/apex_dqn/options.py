@@ -102,7 +102,7 @@ def _stored(folder: Path, given: dict[str, object]) -> TrainingSettings:
     """Return the settings of the training run in `folder`. Raises `BadSetting` if they cannot be read, or if the given
     options differ from them."""
     if not (folder / SETTINGS).exists():
-        raise BadSetting("resume", f"must be the folder of a training run, and {folder} has no {SETTINGS}")
+        raise BadSetting("resume", f"must be the folder of a training run, but {folder} has no {SETTINGS}")
     try:
         settings = TrainingSettings(**json.loads((folder / SETTINGS).read_text()))
     except (OSError, ValueError, TypeError) as error:

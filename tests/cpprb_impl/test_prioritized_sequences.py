@@ -122,7 +122,7 @@ def test_bad_priorities_change_nothing():
 def test_single_steps_cannot_be_drawn_by_priorities_of_sequences():
     pair, _ = filled(SHAPES[1])
     for call in (pair.buffer.sample, pair.buffer.sample_indexes):
-        with pytest.raises(TypeError, match="cannot be called if the priorities are those of sequences"):
+        with pytest.raises(TypeError, match="is not supported by a prioritized buffer with sequences"):
             call(4)
     assert pair.buffer.get([3])["number"].shape == (1, 1)
 
