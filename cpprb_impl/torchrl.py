@@ -266,9 +266,10 @@ class TensorDictReplayBuffer:
         return indexes if self.n_envs is None else indexes.reshape(-1, n_envs).t()
 
     def reseed(self, seed: int | None = None) -> None:
-        """Restart the random numbers as in a buffer created with this `seed`; None draws a seed, as in the constructor.
+        """Reseed the generator that draws rows, as in a buffer created with this `seed`.
 
-        Raises TypeError or ValueError, and changes nothing, if `seed` is not an int from 0 to 2**64 - 1.
+        None draws a seed, as in the constructor. Raises TypeError or ValueError, and changes nothing, if `seed` is not
+        an int from 0 to 2**64 - 1.
         """
         self._seed, self._seeded_in = _seed(seed), this_process()
         if self._ring is not None:

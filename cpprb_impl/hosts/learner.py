@@ -94,7 +94,7 @@ class Learner:
         self._columns: Sequence[wire.Column] = ()
 
     def reseed(self, seed: int | None = None) -> None:
-        """Restart the random numbers for dividing batches among shards. Raise ValueError if a seed is given."""
+        """Reseed the generator that divides batches among shards. Raise ValueError if a seed is given."""
         if seed is not None:
             raise ValueError(
                 f"seed must be None, got {seed!r}: each shard draws with its own generator, which the operating "

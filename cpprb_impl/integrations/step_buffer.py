@@ -127,7 +127,7 @@ class StepBuffer(StepState):
             self._choose_path(overridden(self, self._our_hooks))
 
     def reseed(self, seed: int | None = None) -> None:
-        """Restart the random numbers, with a seed from 0 to 2**64 - 1, or by default from the operating system.
+        """Reseed the generator that draws rows, with a seed from 0 to 2**64 - 1, by default from the operating system.
 
         Raises TypeError or ValueError for any other seed, and TypeError if NumPy's global generator draws the rows:
         with `exact`, if a method that `sample` calls is overridden, or if `sample` itself is overridden and does not

@@ -55,7 +55,7 @@ class OwnRandom:
         self._generator, self._drawn_in = generator, this_process()
 
     def reseed(self, seed: Any = None) -> None:
-        """Restart the random numbers, as in an object created with this `seed`.
+        """Reseed the generator that `rng` returns, as in an object created with this `seed`.
 
         `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. For any other value, raises
         TypeError or ValueError and changes nothing.

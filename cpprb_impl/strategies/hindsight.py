@@ -192,7 +192,7 @@ class HindsightReplayBuffer(OwnRandom):
         super().__setattr__(name, value)
 
     def reseed(self, seed: int | None = None) -> None:
-        """Restart the random numbers for goals and samples, as in a buffer created with this `seed`.
+        """Reseed the generators that draw goals and samples, as in a buffer created with this `seed`.
 
         `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. For any other value, raises
         TypeError or ValueError and changes nothing.

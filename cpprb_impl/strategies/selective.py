@@ -111,7 +111,10 @@ class SelectiveReplayBuffer:
         return first
 
     def reseed(self, seed: int | None = None) -> None:
-        """Restart the random numbers, as in a buffer created with this `seed`; None takes a seed from the system."""
+        """Reseed the generator that draws samples, as in a buffer created with this `seed`.
+
+        None takes a seed from the system.
+        """
         self._ring.reseed(seed)
 
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:
