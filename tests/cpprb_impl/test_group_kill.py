@@ -157,7 +157,7 @@ def test_the_next_buffer_removes_the_name_of_a_killed_job_that_had_no_shell():
     in_use.close()
 
 
-def test_the_next_buffer_removes_the_name_of_the_shard_of_a_killed_job():
+def test_the_next_buffer_unlinks_the_shard_of_a_killed_job():
     with subprocess.Popen([sys.executable, "-c", SHARD], stdout=subprocess.PIPE, text=True, process_group=0) as owner:
         name = owner.stdout.readline().strip()
         (keeper,) = [
@@ -180,7 +180,7 @@ def test_the_next_buffer_removes_the_name_without_help_of_another_process():
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"']
     if subprocess.run([*alone, "sh", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no namespace for mounts can be made here")
-    above = "removes_the_name_of_a_killed_job"
+    above = "of_a_killed_job"
     command = [*alone, "sh", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", above]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, ALONE: "1"})
     assert done.returncode == 0, done.stdout + done.stderr
