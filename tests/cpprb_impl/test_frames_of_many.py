@@ -254,7 +254,7 @@ def test_clearing_repeatedly_takes_no_more_memory(make, kind):
 
 
 @pytest.mark.slow
-def test_many_short_lived_processes_take_no_more_memory(make):
+def test_memory_does_not_grow_with_the_number_of_short_lived_processes(make):
     """A chunk belongs to a registration, which calls of add() use in turn, not to a process."""
     buffer = make(
         MPReplayBuffer, 1000, {**framed.ENV_DICT, "obs": {"shape": (64, 64, 4), "dtype": np.uint8}}, **OPTIONS[1]

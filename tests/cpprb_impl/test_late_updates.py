@@ -213,7 +213,7 @@ def test_a_part_of_a_late_batch_changes_only_the_rows_it_drew(parts, steps, repl
     assert (replaced == 64) == (1e3 not in expected)
 
 
-def test_a_view_of_a_batch_belongs_to_its_sample(make):
+def test_a_view_of_sampled_indexes_identifies_their_sample_and_a_copy_does_not(make):
     """Another sample drew other rows from these slots, so a copy would change nothing."""
     buffer = make(4, seed=1)
     buffer.add(x=np.zeros(4))

@@ -81,7 +81,7 @@ def test_single_numbers_may_be_a_column(make, shape):
         assert len(stored(buffer, np.arange(3, dtype=np.float32).reshape(column))) == 3
 
 
-def test_rows_with_one_axis_may_be_split_into_several(make):
+def test_rows_of_a_one_axis_field_may_be_passed_with_several_axes(make):
     buffer = make(8, {"x": {"shape": 12}})
     for shape in ((4, 3), (12, 1), (1, 12), (2, 4, 3), (2, 12), (24,)):
         assert stored(buffer, np.zeros(shape)).shape[1:] == (12,)

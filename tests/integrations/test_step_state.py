@@ -254,7 +254,7 @@ def test_lowering_pos_hides_steps_that_can_return(make):
         assert (again.pos, again.full, again.rewards[0, 0]) == (1, True, 99)
 
 
-def test_steps_not_currently_stored_can_return_in_a_copy(make):
+def test_a_copy_keeps_steps_that_a_larger_pos_makes_visible_again(make):
     buffer = make()
     add(buffer, 3, 30)
     buffer.pos = 10
