@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Context:
-    """A run with values that sections share: the input of the page, of README's figures and of the first screen."""
+    """A run, plus the values that several sections use. Input to the page, README's figures and the first screen."""
 
     run: Run
     jobs: Sequence[Job]

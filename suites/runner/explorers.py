@@ -138,8 +138,8 @@ def exploring(
     """Run `number` processes, each of which does `work` (which calls `start`, and ends soon after `stop` is set).
 
     No process remains when the block ends, however it ends. An explorer that is merely waiting when it is asked to stop
-    can finish its call and end; the learner's process calls `serve` until then. If one does not end, it hangs in the
-    buffer, and the launch fails.
+    can finish its call and end; the learner's process calls `serve` until then. An explorer that does not end
+    is stuck in a call to the buffer, so the launch fails.
     """
     context = multiprocessing.get_context(start_method)
     shared = Shared(context, number)

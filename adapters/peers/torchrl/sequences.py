@@ -1,6 +1,7 @@
 """TorchRL's slices: sequences of consecutive steps that `SliceSampler` cuts out of the stored episodes.
 
-As its docstring advises for speed, episodes are found by `end_key`, and their bounds are cached until the next add.
+Episodes are found by `end_key`, as SliceSampler's docstring recommends for speed, and their bounds are cached until the
+next add.
 `truncated_key=None` and `init_key=None` leave the stored steps as they are. Several streams need a storage with two
 dimensions, and are added as (streams, steps) (pull request 4478). Priorities are those of single steps, and a slice is
 drawn by that of its first step, so an update sets only this one.
