@@ -16,7 +16,7 @@ constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 constexpr std::size_t kAnySlot = 0;
 
 // How often the episodes of a sample may be overwritten while they are read.
-constexpr unsigned kTries = 1000;
+constexpr unsigned kTries = 100;
 
 }  // namespace
 
