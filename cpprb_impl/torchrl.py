@@ -13,7 +13,7 @@ from cpprb_impl.buffers.single import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers.single import ReplayBuffer as Ring
 from cpprb_impl.integrations.overrides import attributes, overridden
 from cpprb_impl.integrations.torchrl_names import METHODS, OPTIONS, refuse_attribute, refuse_methods, refuse_options
-from cpprb_impl.integrations.torchrl_sequences import IS_FIRST, NEXT, Key, TorchrlSequences
+from cpprb_impl.integrations.torchrl_sequences import IS_FIRST, NEXT, Key, Sequences
 from cpprb_impl.layout.arrays import array_of
 from cpprb_impl.layout.fields import flag, parse_seed, positive_integer
 from cpprb_impl.layout.options import check_exponent, check_normalize
@@ -91,7 +91,7 @@ class TensorDictReplayBuffer:
     priority_key: str | None = None
     n_envs: int | None = None
     sequences: Mapping[str, Any] | None = None
-    _sequences: TorchrlSequences | None = None
+    _sequences: Sequences | None = None
     _replaced: frozenset[str] = frozenset()  # names in HOOKS
     _adds_by_extend: bool = False
 
@@ -125,7 +125,7 @@ class TensorDictReplayBuffer:
         self.sequences = sequences
         if sequences is not None:
             prioritized = self.priority_key is not None
-            self._sequences = TorchrlSequences(sequences, self.max_size, self.n_envs or 1, prioritized=prioritized)
+            self._sequences = Sequences(sequences, self.max_size, self.n_envs or 1, prioritized=prioritized)
         self._seed = _seed(seed)
         self._seeded_in = this_process()
         self._ring: Ring | None = None

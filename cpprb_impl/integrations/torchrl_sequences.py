@@ -21,7 +21,7 @@ KEYS = ("done", "state")  # options that name keys
 IS_FIRST = "is_first"  # an array of the ring's batches
 
 
-class TorchrlSequences:
+class Sequences:
     """The option `sequences` of a buffer of TensorDicts, and where the streams of its environments have got to.
 
     Parameters

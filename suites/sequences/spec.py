@@ -83,7 +83,7 @@ PROFILES = {
 }
 
 
-class Sequences(Suite[SequencesSettings]):
+class SequenceSampling(Suite[SequencesSettings]):
     name = "sequences"
     benchmarks = BENCHMARKS
     profiles = PROFILES
@@ -114,4 +114,4 @@ class Sequences(Suite[SequencesSettings]):
         ]
 
 
-SUITE = Sequences()
+SUITE = SequenceSampling()

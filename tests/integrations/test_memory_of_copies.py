@@ -46,6 +46,7 @@ KINDS = {
     "sb3.HerReplayBuffer": lambda: sb3.HerReplayBuffer(ROWS, GOALS, ACTION, env=MODEL.env),
     "sb3.PrioritizedReplayBuffer": lambda: sb3.PrioritizedReplayBuffer(ROWS, BOX, ACTION),
     "sb3.PrioritizedReplayBuffer, frames once": lambda: sb3.PrioritizedReplayBuffer(3 * ROWS, IMAGE, ACTION, **ONCE),
+    "sb3.SequenceReplayBuffer": lambda: sb3.SequenceReplayBuffer(ROWS, BOX, ACTION, sequences={"size": 8}),
     "cleanrl.ReplayBuffer": lambda: cleanrl.ReplayBuffer(ROWS, BOX, ACTION),
     "cleanrl.ReplayBuffer, forgotten": lambda: cleanrl.ReplayBuffer(ROWS, BOX, ACTION),
     "cleanrl.ReplayBuffer, dict": lambda: cleanrl.ReplayBuffer(ROWS, PARTS, ACTION),

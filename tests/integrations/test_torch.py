@@ -249,7 +249,7 @@ def test_samples_and_sequences_may_alternate(late):
 
 
 def test_a_buffer_without_sequences_is_refused():
-    with pytest.raises(TypeError, match="buffer must be a buffer with a method sample_sequences, got Hindsight"):
+    with pytest.raises(TypeError, match="buffer must have a method sample_sequences, got Hindsight"):
         TensorSampler(
             HindsightReplayBuffer(100, {"obs": {}, "act": {}, "next_obs": {}}, 5, no_reward)
         ).sample_sequences(1)
