@@ -253,7 +253,7 @@ def test_a_buffer_without_sequences_is_refused():
         TensorSampler(
             HindsightReplayBuffer(100, {"obs": {}, "act": {}, "next_obs": {}}, 5, no_reward)
         ).sample_sequences(1)
-    with pytest.raises(TypeError, match="pass out to the buffer's sample_sequences instead"):
+    with pytest.raises(TypeError, match="to fill existing ones, call the buffer's sample_sequences"):
         TensorSampler(of_sequences(ReplayBuffer)).sample_sequences(1, out={})
 
 
