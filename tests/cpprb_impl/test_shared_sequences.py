@@ -219,6 +219,27 @@ def test_threads_that_add_long_rows_at_the_same_time_keep_their_streams():
     buffer.close()
 
 
+def test_threads_that_sample_long_rows_at_the_same_time_get_their_own_batches():
+    buffer = MPReplayBuffer(600, WIDE, sequences={"size": 4})
+    for at in range(0, 592, 16):
+        buffer.add(**wide(0, at, 16))
+    wrong = []
+
+    def learn() -> None:
+        for _ in range(15):
+            batch = buffer.sample_sequences(8)
+            if not (batch["wide"][..., 0] == 0).all() or (np.diff(batch["step"][..., 0], axis=1) != 1).any():
+                wrong.append(batch["step"])
+
+    threads = [threading.Thread(target=learn) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+    buffer.close()
+
+
 def add_wide_for_ever(buffer, explorer: int) -> None:
     for at in itertools.count(0, 12):
         buffer.add(**wide(explorer, at, 12))

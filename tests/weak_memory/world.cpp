@@ -85,8 +85,7 @@ std::vector<Id> World::look(rb::SharedStore& store, std::size_t first) const {
 }
 
 std::vector<std::uint64_t> World::rows_of_sequence(rb::SharedStore& store, std::uint64_t slot) const {
-  const rb::SharedSequenceView::Target nothing{};
-  const rb::SharedSequenceView view(store, *store.sequences_, store.priorities(), nothing);
+  const rb::SharedSequenceView view(store, *store.sequences_, store.priorities());
   std::vector<std::uint64_t> slots, rows;
   view.follow(slot, [&](std::size_t at, std::uint64_t row, rb::LinkWord) { slots.push_back(at), rows.push_back(row); });
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -99,8 +98,7 @@ void World::look_at_sequences(rb::SharedStore& store) const {
   char is_first[2];
   const rb::SequencePlaces to{{reinterpret_cast<char*>(values.data())}, {nullptr}, false, is_first, false};
   rb::DrawnSequences drawn;
-  const rb::SharedSequenceView::Target target{&drawn, &to};
-  rb::SharedSequenceView view(store, *store.sequences_, store.priorities(), target);
+  rb::SharedSequenceView view(store, *store.sequences_, store.priorities(), {&drawn, &to});
   rb::Waiting waiting;
   for (std::uint64_t slot = 0; slot < setting.capacity; ++slot) {
     drawn.ends.slots = {slot};

@@ -162,10 +162,10 @@ Found SharedSequenceView::none_found() {
   return Found::nothing;
 }
 
-SharedSequenceView SharedSequenceSampler::view() {
+SharedSequenceView SharedSequenceSampler::view(SharedSequenceView::Target target) {
   const bool whole = options_.at_end == AtEnd::whole;
   if (whole && !own_) own_ = std::make_unique<PriorityView>(store_, options_, false);
-  return {store_, options_, whole ? *own_ : store_.priorities(), target_};
+  return {store_, options_, whole ? *own_ : store_.priorities(), target};
 }
 
 Span SharedSequenceSampler::ending_in(std::uint64_t slot) const {
@@ -198,9 +198,7 @@ std::uint64_t SharedSequenceSampler::longest_run() {
 }
 
 Found SharedSequenceSampler::sample(Random& random, DrawnSequences& drawn, const SequencePlaces& to, Waiting& waiting) {
-  target_ = {&drawn, &to};
-  if (!draws_) draws_ = make_sequence_draws(view());
-  return draws_->sample(random, drawn.ends, nullptr, waiting);
+  return make_sequence_draws(view({&drawn, &to}))->sample(random, drawn.ends, nullptr, waiting);
 }
 
 bool SharedSequenceSampler::draw_episodes(Random& random, DrawnSequences& drawn) {

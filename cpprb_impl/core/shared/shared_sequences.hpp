@@ -21,13 +21,13 @@ class SharedSequenceView {
   static constexpr unsigned kTriesAtOnce = SharedView::kTriesAtOnce;
   static constexpr std::size_t kSeldom = SharedView::kSeldom;
 
-  // What a call of sample() reads.
+  // What one call of sample() reads. Calls of other threads have their own, since they may run while rows are copied.
   struct Target {
     DrawnSequences* drawn;
     const SequencePlaces* to;
   };
 
-  SharedSequenceView(SharedStore& store, const SequenceOptions& options, PriorityView& priorities, const Target& target)
+  SharedSequenceView(SharedStore& store, const SequenceOptions& options, PriorityView& priorities, Target target = {})
       : store_(store), rows_(store), options_(options), priorities_(priorities), target_(target) {}
 
   std::uint64_t capacity() const { return rows_.capacity(); }
@@ -75,7 +75,7 @@ class SharedSequenceView {
   SharedView rows_;
   SequenceOptions options_;
   PriorityView& priorities_;
-  const Target& target_;
+  Target target_;
 };
 
 // A link may be that of a later row, until L3 has found the row unchanged, so that nothing may rely on it.
@@ -114,13 +114,11 @@ class SharedSequenceSampler final : public SequenceSampler {
   bool read_steps(DrawnSequences& drawn, char* const* to, Waiting& waiting) override;
 
  private:
-  SharedSequenceView view();
+  SharedSequenceView view(SharedSequenceView::Target target = {});
 
   SharedStore& store_;
   std::unique_ptr<PriorityView> own_;  // of whole episodes
-  SharedSequenceView::Target target_{};
-  std::unique_ptr<Sampler> draws_;
-  unsigned overwritten_ = 0;  // consecutive samples of episodes that were overwritten while they were read
+  unsigned overwritten_ = 0;           // consecutive samples of episodes that were overwritten while they were read
 };
 
 struct SharedSequences {
