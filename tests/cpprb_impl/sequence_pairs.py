@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
@@ -104,6 +105,30 @@ class Pair:
         else:
             with pytest.raises(ValueError, match="cannot sample an episode"):
                 self.buffer.sample_episodes(1)
+
+    def check_frequencies(self, *, time_major: bool) -> None:
+        """Every sequence is drawn equally often."""
+        expected = sorted(self.model.sequences())
+        draws = 200 * len(expected)
+        place = {sequence: n for n, sequence in enumerate(expected)}
+        counts = np.bincount(
+            [place[each] for each in self.drawn(draws, time_major=time_major)], minlength=len(expected)
+        )
+        assert stats.chisquare(counts).pvalue > 1e-6 and counts.min() > 0
+
+    def check_frequencies_of_episodes(self) -> None:
+        """Every episode is drawn equally often, and may be padded."""
+        expected = sorted(self.model.whole_episodes())
+        drawn = self.drawn_episodes(300 * len(expected))
+        counts = np.bincount([expected.index(each) for each in drawn], minlength=len(expected))
+        assert len(expected) > 20 and stats.chisquare(counts).pvalue > 1e-6
+        batch = self.buffer.sample_episodes(20, padded=True)
+        assert batch["obs"].shape == (20, batch["lengths"].max(), 2, 3)
+        for number, mask, length, first in zip(
+            *(batch[n] for n in ("number", "mask", "lengths", "is_first")), strict=True
+        ):
+            assert tuple(number[:length, 0]) in expected and mask[:length].all() and not mask[length:].any()
+            assert not number[length:].any() and first[0] and not first[1:].any()
 
     def check(self, draws: int = 12) -> None:
         expected = self.model.sequences()

@@ -57,23 +57,13 @@ def test_every_sequence_is_drawn_equally_often(shape, time_major):
     rng = np.random.default_rng(3)
     pair = SharedPair(90, 3, **shape)
     pair.add(rng, 50, ends=0.15)
-    expected = sorted(pair.model.sequences())
-    draws = 200 * len(expected)
-    place = {sequence: n for n, sequence in enumerate(expected)}
-    counts = np.bincount([place[each] for each in pair.drawn(draws, time_major=time_major)], minlength=len(expected))
-    assert stats.chisquare(counts).pvalue > 1e-6 and counts.min() > 0
+    pair.check_frequencies(time_major=time_major)
 
 
 def test_every_episode_is_drawn_equally_often_and_may_be_padded():
     pair = SharedPair(300, 2, size=1)
     pair.add(np.random.default_rng(2), 160, ends=0.1)
-    expected = sorted(pair.model.whole_episodes())
-    counts = np.bincount([expected.index(each) for each in pair.drawn_episodes(300 * len(expected))])
-    assert len(expected) > 20 and stats.chisquare(counts).pvalue > 1e-6
-    batch = pair.buffer.sample_episodes(20, padded=True)
-    for number, mask, length, first in zip(*(batch[n] for n in ("number", "mask", "lengths", "is_first")), strict=True):
-        assert tuple(number[:length, 0]) in expected and mask[:length].all() and not mask[length:].any()
-        assert not number[length:].any() and first[0] and not first[1:].any()
+    pair.check_frequencies_of_episodes()
 
 
 @pytest.mark.parametrize("shape", SHAPES[1::5], ids=named)
