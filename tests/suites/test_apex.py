@@ -11,21 +11,21 @@ from suites import workloads
 from suites.apex import measure
 from suites.apex.playing import frames_follow, play
 from suites.apex.spec import BENCHMARKS, ONCE, PROFILES, REAL, SUITE, ApexJob
-from suites.runner.explorers import exploring
+from suites.runner.explorers import PATIENCE, exploring
 from suites.runner.jobs import encoded
 from tests.reports.synthetic_runs import empty_run
 
 from .conftest import needs_atari
 
-# Ten seconds of patience are meant for slow machines; these explorers are stuck on purpose.
-IMPATIENT = (
+WITH_PATIENCE = (
     "import sys; from suites.apex import measure; from suites.runner import explorers;"
-    "explorers.PATIENCE = 2.0; sys.exit(measure.main())"
+    "explorers.PATIENCE = {patience}; sys.exit(measure.main())"
 )
 
 
-def apex(surroundings, peer: str, *options: str):
-    done = surroundings.fork("-c", IMPATIENT, "--peer", peer, "--seconds=0.4", *options)
+def apex(surroundings, peer: str, *options: str, patience: float = PATIENCE):
+    program = WITH_PATIENCE.format(patience=patience)
+    done = surroundings.fork("-c", program, "--peer", peer, "--seconds=0.4", *options)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -58,7 +58,10 @@ def test_a_sound_buffer_gets_every_figure(surroundings):
 
 
 def test_costs_of_steps_and_work_slow_down_explorers_and_learner(surroundings):
-    _, results = apex(surroundings, "plain", *jobs((1, 10, 2000, 0, 0), (1, 10, 2000, 500, 0), (1, 10, 2000, 0, 5000)))
+    status, results = apex(
+        surroundings, "plain", *jobs((1, 10, 2000, 0, 0), (1, 10, 2000, 500, 0), (1, 10, 2000, 0, 5000))
+    )
+    assert status == 0, results
     rates = [result["value"] for result in results if result["benchmark"] in ("explorers", "learner")]
     free, costly, slow = rates[:2], rates[2:4], rates[4:]
     assert costly[0] <= 2000 < free[0] and slow[1] <= 200 < free[1]
@@ -139,7 +142,8 @@ def test_a_run_keeps_the_samples_of_a_torn_buffer(surroundings):
     ],
 )
 def test_a_bad_buffer_gets_a_reason_instead_of_a_figure(peer, outcome, reason, surroundings):
-    status, results = apex(surroundings, peer, *TWO)
+    # Explorers that are stuck on purpose need no long wait.
+    status, results = apex(surroundings, peer, *TWO, patience=2.0)
     assert status == (outcome != "skipped")
     assert len(results) == len(BENCHMARKS)
     for result in results:
