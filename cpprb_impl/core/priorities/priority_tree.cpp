@@ -182,11 +182,12 @@ PriorityTree::Bounds PriorityTree::bounds() const {
   return bounds_of(levels_.empty() ? lanes_of_leaves(leaves_) : lanes_of_nodes(levels_.back().lanes));
 }
 
-RB_FOR_EACH_CPU void PriorityTree::draw(Random& random, std::size_t count, std::size_t* slots) {
+RB_FOR_EACH_CPU void PriorityTree::draw(Random& random, std::size_t count, std::size_t* slots, Draws draws) {
   masses_.resize(count);
-  const double share = total() / static_cast<double>(count);
+  const bool stratified = draws == Draws::stratified;
+  const double share = total() / (stratified ? static_cast<double>(count) : 1.0);
   for (std::size_t i = 0; i < count; ++i) {
-    masses_[i] = (static_cast<double>(i) + random.uniform()) * share;
+    masses_[i] = ((stratified ? static_cast<double>(i) : 0.0) + random.uniform()) * share;
     slots[i] = 0;
   }
   for (std::size_t k = levels_.size(); k-- > 0;) {

@@ -79,10 +79,13 @@ class PriorityTree {
     float smallest, largest;
   };
 
-  // Stratified proportional draw: slots[i] falls into the i-th of `count` equal shares of the total. The whole batch
-  // descends level by level, so that the cache misses of different draws overlap.
+  enum class Draws {
+    stratified,  // slots[i] falls into the i-th of `count` equal shares of the total
+    independent
+  };
+  // Proportional draw. The whole batch descends level by level, so that the cache misses of different draws overlap.
   // The total must be above 0.
-  void draw(Random& random, std::size_t count, std::size_t* slots);
+  void draw(Random& random, std::size_t count, std::size_t* slots, Draws draws = Draws::stratified);
 
  private:
   struct Level {

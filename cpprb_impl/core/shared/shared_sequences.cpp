@@ -145,8 +145,8 @@ bool SharedSequenceView::read_steps(DrawnSequences& drawn, char* const* to, Wait
 }
 
 void SharedSequenceView::draw(Random& random, std::size_t count, std::size_t* slots) {
-  if (priorities_.by_priority()) return tree().draw(random, count, slots);
-  for (std::size_t i = 0; i < count; ++i) tree().draw(random, 1, slots + i);  // independent of each other
+  using Draws = PriorityTree::Draws;
+  tree().draw(random, count, slots, priorities_.by_priority() ? Draws::stratified : Draws::independent);
 }
 
 void SharedSequenceView::refresh_leaf(std::size_t slot) {
