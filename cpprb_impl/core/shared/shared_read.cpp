@@ -29,11 +29,9 @@ std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const
 // A committed row's frames may already be gone, since they are reused before the row's slot is.
 std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
   const auto row = committed_in(slot);
-  return row && framed_ && expiry_.is_expired(*row) ? std::nullopt : row;
+  if (!row || (framed_ && expiry_.is_expired(*row))) return std::nullopt;
+  return *row;  // a new optional: GCC copies one in a way that costs a stall
 }
-
-// Part of L2: after the link of a later row, L1 of the row before sees that row's predecessor, and L3 its mark.
-LinkWord SharedStore::link_in(std::uint64_t slot) const { return {link(slot).load(acquire)}; }
 
 // Reads the rows in drawn.slots[first] .. [last - 1] into the same places of `to`. Places whose rows could not be read
 // are added to drawn.failed.
@@ -64,12 +62,6 @@ void SharedStore::copy_found(Drawn& drawn, std::size_t first, std::size_t last, 
     RB_FAILPOINT(L4);
     if (drawn.rows[i] != kNoRow && expiry_.is_expired(drawn.rows[i])) drawn.rows[i] = kNoRow;
   }
-}
-
-// L3.
-bool SharedStore::is_still(std::uint64_t row, std::uint64_t slot) const {
-  RB_FAILPOINT(L3);
-  return SlotWord{word(slot).load(acquire)} == SlotWord::written(row);
 }
 
 void SharedStore::read_drawn(Drawn& drawn, char* const* to, Waiting& waiting) {

@@ -20,26 +20,28 @@ constexpr unsigned kTries = 100;
 
 }  // namespace
 
-// L1, for a row whose number is known.
-std::optional<LinkWord> SharedSequenceView::link_of(std::uint64_t row, std::size_t slot) const {
-  RB_FAILPOINT(L1);
-  if (store_.row_in(slot) != row) return std::nullopt;
-  return store_.link_in(slot);
-}
+// Where the steps of a tile are noted. A copy of these pointers, since a write to `is_first` could change any other.
+struct SharedSequenceView::Notes {
+  std::size_t* slots;
+  std::uint64_t* rows;
+  char* is_first;
 
-void SharedSequenceView::note(std::size_t place, std::size_t slot, std::uint64_t row, bool is_first) {
-  target_.drawn->steps.slots[place] = slot;
-  target_.drawn->steps.rows[place] = row;
-  target_.to->is_first[place] = static_cast<char>(is_first);
-}
+  void note(std::size_t place, std::size_t slot, std::uint64_t row, bool first) const {
+    slots[place] = slot;
+    rows[place] = row;
+    is_first[place] = static_cast<char>(first);
+  }
+};
 
 // Finds the steps of these sequences, all at the same time, so that their cache misses overlap. A sequence that is not
 // stored has the last row kNoRow.
 void SharedSequenceView::find_tile(Drawn& ends, std::size_t first, std::size_t last) {
   DrawnSequences& drawn = *target_.drawn;
-  const std::size_t sequences = ends.slots.size(), length = options_.length();
+  const std::size_t sequences = ends.slots.size(), length = options_.length(), ring = capacity();
   const std::size_t step = target_.to->step(sequences), sequence = target_.to->sequence(length);
+  const Notes notes{drawn.steps.slots.data(), drawn.steps.rows.data(), target_.to->is_first};
   std::array<Walk, kAtOnce> walks;
+  std::uint32_t longest = 0;
   for (std::size_t b = first; b < last; ++b) __builtin_prefetch(&store_.word(ends.slots[b]));
   for (std::size_t b = first; b < last; ++b) {
     const std::size_t slot = ends.slots[b];
@@ -53,41 +55,41 @@ void SharedSequenceView::find_tile(Drawn& ends, std::size_t first, std::size_t l
     }
     drawn.spans[b] = span;
     const std::size_t begin = b * sequence, newest = begin + (span.before + span.rows - 1) * step;
-    for (std::size_t t = span.before + span.rows; t < length; ++t) note(begin + t * step, slot, kNoRow, false);
-    note(newest, slot, ends.rows[b], link.is_first());
+    for (std::size_t t = span.before + span.rows; t < length; ++t) notes.note(begin + t * step, slot, kNoRow, false);
+    notes.note(newest, slot, ends.rows[b], link.is_first());
     walks[b - first] = {ends.rows[b], slot, newest, link.back(), span.rows - 1};
+    longest = std::max(longest, span.rows - 1);
   }
-  for (bool any = true; any;) {
-    any = false;
-    for (std::size_t b = first; b < last; ++b) {
-      Walk& walk = walks[b - first];
-      if (walk.left == 0) continue;
-      --walk.left;
+  for (std::uint32_t gone = 0; gone < longest; ++gone) {
+    for (std::size_t nth = 0; nth < last - first; ++nth) {
+      Walk& walk = walks[nth];
+      if (gone >= walk.left) continue;
       walk.place -= step;
-      if (ends.rows[b] != kNoRow) {
-        const bool can = walk.back != 0 && walk.back <= walk.row && walk.back < capacity();
-        const std::uint64_t back = can ? walk.back : 0;
-        walk.row -= back;
-        walk.slot = walk.slot >= back ? walk.slot - back : walk.slot + capacity() - back;
-        const auto link = can ? link_of(walk.row, walk.slot) : std::nullopt;
-        if (link) {
-          note(walk.place, walk.slot, walk.row, link->is_first());
-          walk.back = link->back();
-          if (walk.back < capacity())
-            __builtin_prefetch(&store_.word(walk.slot - walk.back + (walk.slot >= walk.back ? 0 : capacity())));
-        } else {
-          ends.rows[b] = kNoRow;
+      const std::uint64_t back = walk.back;
+      if (back != 0 && back <= walk.row && back < ring) {
+        const std::uint64_t row = walk.row - back;
+        const std::size_t slot = walk.slot - back + (walk.slot >= back ? 0 : ring);
+        if (store_.has_row(row, slot)) {
+          const LinkWord link = store_.link_in(slot);
+          notes.note(walk.place, slot, row, link.is_first());
+          walk.row = row;
+          walk.slot = slot;
+          walk.back = link.back();
+          if (walk.back < ring) __builtin_prefetch(&store_.word(slot - walk.back + (slot >= walk.back ? 0 : ring)));
+          continue;
         }
       }
-      if (ends.rows[b] == kNoRow) note(walk.place, kAnySlot, kNoRow, false);
-      any = any || walk.left != 0;
+      walk.back = 0;
+      ends.rows[first + nth] = kNoRow;
+      notes.note(walk.place, kAnySlot, kNoRow, false);
     }
   }
   for (std::size_t b = first; b < last; ++b) {
     const Walk& walk = walks[b - first];
     drawn.first.slots[b] = walk.slot;
     drawn.first.rows[b] = walk.row;
-    for (std::size_t t = 0; t < drawn.spans[b].before; ++t) note(b * sequence + t * step, walk.slot, kNoRow, false);
+    for (std::size_t t = 0; t < drawn.spans[b].before; ++t)
+      notes.note(b * sequence + t * step, walk.slot, kNoRow, false);
   }
 }
 

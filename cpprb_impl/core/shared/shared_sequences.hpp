@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "../store/sequence_sampler.hpp"
@@ -58,18 +57,17 @@ class SharedSequenceView {
  private:
   static constexpr std::size_t kAtOnce = 16;  // sequences whose links are followed together
 
+  struct Notes;
   // A sequence of which the steps from `place` on are found.
   struct Walk {
     std::uint64_t row;
     std::size_t slot, place;
     std::uint64_t back;
-    std::uint32_t left;  // steps before these
+    std::uint32_t left;  // steps before the last one
   };
 
-  std::optional<LinkWord> link_of(std::uint64_t row, std::size_t slot) const;
   void read_tile(Drawn& ends, std::size_t first, std::size_t last);
   void find_tile(Drawn& ends, std::size_t first, std::size_t last);
-  void note(std::size_t place, std::size_t slot, std::uint64_t row, bool is_first);
 
   SharedStore& store_;
   SharedView rows_;
@@ -94,9 +92,8 @@ Span SharedSequenceView::follow(std::size_t slot, Step step) const {
     if (back == 0 || back > row || back >= capacity()) return {};
     row -= back;
     slot = slot >= back ? slot - back : slot + capacity() - back;
-    const auto before = link_of(row, slot);
-    if (!before) return {};
-    link = *before;
+    if (!store_.has_row(row, slot)) return {};
+    link = store_.link_in(slot);
   }
   return options_.at_end == AtEnd::whole && span.rows > 0 && !link.is_first() ? Span{} : span;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../base/failpoints.hpp"
 #include "../base/memory.hpp"
 #include "../protocol/segment_header.hpp"
 #include "../steps/sequence_options.hpp"
@@ -114,6 +115,7 @@ class SharedStore final : public Store {
   // Learners.
   std::optional<std::uint64_t> committed_in(std::uint64_t slot) const;
   std::optional<std::uint64_t> row_in(std::uint64_t slot) const;
+  bool has_row(std::uint64_t row, std::uint64_t slot) const;
   LinkWord link_in(std::uint64_t slot) const;
   void read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const;
   void copy_found(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const;
@@ -153,5 +155,23 @@ class SharedStore final : public Store {
   } holes_;
   std::unique_ptr<PriorityView> priorities_;
 };
+
+// These are called for each step of a sequence, so that they must be inlined.
+
+// L1, for a row whose number is known.
+inline bool SharedStore::has_row(std::uint64_t row, std::uint64_t slot) const {
+  RB_FAILPOINT(L1);
+  return SlotWord{word(slot).load(std::memory_order_acquire)} == SlotWord::written(row) &&
+         row >= header_->cleared.load(std::memory_order_acquire) && !(framed_ && expiry_.is_expired(row));
+}
+
+// Part of L2: after the link of a later row, L1 of the row before sees that row's predecessor, and L3 its mark.
+inline LinkWord SharedStore::link_in(std::uint64_t slot) const { return {link(slot).load(std::memory_order_acquire)}; }
+
+// L3.
+inline bool SharedStore::is_still(std::uint64_t row, std::uint64_t slot) const {
+  RB_FAILPOINT(L3);
+  return SlotWord{word(slot).load(std::memory_order_acquire)} == SlotWord::written(row);
+}
 
 }  // namespace rb
