@@ -126,6 +126,11 @@ SEQUENCES: dict[str, str] = {
     "cpprb_impl[sequences]": "adapters.peers.cpprb_impl_sequences:CpprbImplSequences",
 }
 
+#: The same, if processes share them.
+SEQUENCES_TOGETHER: dict[str, str] = {
+    "cpprb_impl[sequences, lock=none]": "adapters.peers.cpprb_impl_sequences:CpprbImplSharedSequences",
+}
+
 #: The same, but only measured if named, or with PEERS=all.
 SEQUENCES_ON_REQUEST: dict[str, str] = {
     "torchrl[SliceSampler]": "adapters.peers.torchrl.sequences:TorchRLSlices",
@@ -145,5 +150,6 @@ def classes() -> dict[str, str]:
         **OVER_HOSTS_ON_REQUEST,
         **TRAINING_ARMS,
         **SEQUENCES,
+        **SEQUENCES_TOGETHER,
         **SEQUENCES_ON_REQUEST,
     }

@@ -19,6 +19,7 @@ from adapters.catalog import (
     PEERS,
     SEQUENCES,
     SEQUENCES_ON_REQUEST,
+    SEQUENCES_TOGETHER,
     SERVED,
     SHARED,
     SHARED_ON_REQUEST,
@@ -91,7 +92,12 @@ def training_arms() -> list[str]:
 
 def sequences() -> list[str]:
     """Return the names of buffers that draw sequences of steps."""
-    return [*SEQUENCES, *SEQUENCES_ON_REQUEST]
+    return [*SEQUENCES, *SEQUENCES_TOGETHER, *SEQUENCES_ON_REQUEST]
+
+
+def sequences_together() -> list[str]:
+    """Return those that processes share."""
+    return list(SEQUENCES_TOGETHER)
 
 
 def chosen(names: Collection[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,10 +21,12 @@ class CpprbImplSequences(SequenceAdapter):
     usage = 'sequences={"size", "burn_in"}, ends of episodes "stop"; sample_sequences (docs/using.md)'
     contract = CONTRACT
     sequences = SequenceContract(padding=SequencePadding.MASKED_BURN_IN, source="docs/using.md")
+    classes: ClassVar = ("ReplayBuffer", "PrioritizedReplayBuffer")
 
     def __init__(self, spec: SequenceSpec) -> None:
-        from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+        import cpprb_impl
 
+        kind = getattr(cpprb_impl, self.classes[spec.prioritized])
         self.beta, self.prioritized = spec.beta, spec.prioritized
         wanted = {
             "env_dict": env_dict(spec.fields),
@@ -31,10 +34,7 @@ class CpprbImplSequences(SequenceAdapter):
             "sequences": {"size": spec.size, "burn_in": spec.burn_in},
             "seed": spec.seed,
         }
-        if spec.prioritized:
-            self.buffer = PrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, **wanted)
-        else:
-            self.buffer = ReplayBuffer(spec.capacity, **wanted)
+        self.buffer = kind(spec.capacity, **wanted, **({"alpha": spec.alpha} if spec.prioritized else {}))
 
     def add(self, columns: Columns) -> None:
         self.buffer.add(**{name: column.reshape(-1, *column.shape[2:]) for name, column in columns.items()})
@@ -49,3 +49,10 @@ class CpprbImplSequences(SequenceAdapter):
     @property
     def update_priorities(self) -> Callable[[np.ndarray, np.ndarray], None]:
         return self.buffer.update_priorities
+
+
+class CpprbImplSharedSequences(CpprbImplSequences):
+    """The buffers that processes share. Each process adds streams of its own."""
+
+    name = "cpprb_impl[sequences, lock=none]"
+    classes = ("MPReplayBuffer", "MPPrioritizedReplayBuffer")

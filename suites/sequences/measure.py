@@ -5,6 +5,8 @@
 sample              from a full buffer, at rest
 sample_after_adds   each sample follows 16 new steps, whose adding is not timed
 prioritized         a prioritized sample and the update of its priorities
+fleet               samples while explorers add to the same buffer, ROWS steps per call; each is a stream of its own
+prioritized_fleet   the same, with priorities
 
 Before anything is timed, a small buffer shows whether the peer keeps what its adapter states about its sequences
 (`adapters.sequence_checks`), and the first batch of each figure is compared with the recording.
@@ -20,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from adapters import registry, sequence_checks
 from adapters.base import Columns
@@ -27,34 +30,49 @@ from adapters.sequence_checks import NumberedSteps
 from adapters.sequences import SequenceAdapter, SequenceSpec
 from suites import workloads
 from suites.runner import entry
+from suites.runner.explorers import Shared, exploring, giving_up
 from suites.runner.filling import TooSlow
 from suites.runner.results import Result, failure
 from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
-from suites.sequences.spec import ADDS, AFTER_ADDS, PRIORITIZED, PROFILES, SAMPLE, SUITE, WORKLOAD, SequencesJob
+from suites.sequences.spec import (
+    ADDS,
+    AFTER_ADDS,
+    KINDS,
+    PRIORITIZED,
+    PROFILES,
+    SAMPLE,
+    SUITE,
+    WORKLOAD,
+    SequencesJob,
+)
+from suites.sharing.fleet import WARM_SECONDS, Window, watch_window
 from suites.workloads.priorities import priority_sets
 
 STEPS_A_CALL = 800  # as ADDS, a divisor of the recording
 SAMPLES_A_ROUND, FEWEST_ROUNDS = 10, 5  # of sample_after_adds
+FLEET_SECONDS = 0.5  # at least
+CHECKED_BATCHES = 100
 
 
 def measure(peer: str, jobs: Sequence[SequencesJob], watch: Stopwatch) -> Iterator[Result]:
-    """Yield the figure of each job as soon as it is known. Jobs on the same buffer must be adjacent."""
+    """Yield the figures of each job as soon as they are known. Jobs on the same buffer must be adjacent."""
     kind, steps = registry.sequences_class(peer), recorded_steps()
     for _, some in itertools.groupby(jobs, key=lambda job: job.buffer):
-        for job, figure in on_one_buffer(kind, list(some), steps, watch):
-            result = Result(job.benchmark, peer, WORKLOAD, job.params, "ok")
-            if isinstance(figure, Exception):
-                outcome, reason = failure(figure)
-                yield replace(result, outcome=outcome, reason=reason)
-            else:
-                yield replace(result, value=figure)
+        for job, figures in on_one_buffer(kind, list(some), steps, watch):
+            for name in KINDS[job.kind]:
+                result = Result(name, peer, WORKLOAD, job.params, "ok")
+                if isinstance(figures, Exception):
+                    outcome, reason = failure(figures)
+                    yield replace(result, outcome=outcome, reason=reason)
+                else:
+                    yield replace(result, value=figures[name])
 
 
 def on_one_buffer(
     kind: type[SequenceAdapter], jobs: Sequence[SequencesJob], steps: NumberedSteps, watch: Stopwatch
-) -> Iterator[tuple[SequencesJob, float | Exception]]:
-    """Yield each job with its sequences per second, or with the exception that was raised instead."""
+) -> Iterator[tuple[SequencesJob, dict[str, float] | Exception]]:
+    """Yield each job with its figures by benchmark, or with the exception that was raised instead."""
     try:
         check_contract(kind, jobs[0].is_prioritized)
         buffer = FullBuffer(kind, jobs[0], steps)
@@ -64,17 +82,19 @@ def on_one_buffer(
     try:
         for job in jobs:
             try:
-                yield job, _speed(buffer, job, watch)
+                yield job, _figures(buffer, job, watch)
             except Exception as error:
                 yield job, error
     finally:
         buffer.close()
 
 
-def _speed(buffer: FullBuffer, job: SequencesJob, watch: Stopwatch) -> float:
+def _figures(buffer: FullBuffer, job: SequencesJob, watch: Stopwatch) -> dict[str, float]:
     with SPENT.on("check"):
         buffer.check(job.shape.sequences, job.shape.steps)
-    return job.shape.sequences / BENCHMARKS[job.benchmark](buffer, job.shape.sequences, watch)
+    if job.is_fleet:
+        return dict(zip(KINDS[job.kind], fleet(buffer, job, watch.seconds), strict=True))
+    return {job.kind: job.shape.sequences / BENCHMARKS[job.kind](buffer, job.shape.sequences, watch)}
 
 
 @functools.cache
@@ -132,7 +152,8 @@ class FullBuffer:
         self.adapter.close()
 
 
-# The benchmarks. Each takes a full buffer, the sequences per batch and a stopwatch, and returns the seconds per batch.
+# The benchmarks of one process. Each takes a full buffer, the sequences per batch and a stopwatch, and returns the
+# seconds per batch.
 
 
 def sample(buffer: FullBuffer, sequences: int, watch: Stopwatch) -> float:
@@ -168,14 +189,24 @@ def sample_after_adds(buffer: FullBuffer, sequences: int, watch: Stopwatch) -> f
 
 
 def prioritized(buffer: FullBuffer, sequences: int, watch: Stopwatch) -> float:
-    draw, update, priorities = buffer.adapter.sample, buffer.adapter.update_priorities, priority_sets(sequences)
+    cycle = prioritized_cycle(buffer, sequences)
 
     def run(count: int) -> None:
-        for fresh in itertools.islice(priorities, count):
-            held = draw(sequences)
-            update(held["indexes"], fresh)
+        for _ in range(count):
+            held = cycle()  # noqa: F841
 
     return watch.per_call(run)
+
+
+def prioritized_cycle(buffer: FullBuffer, sequences: int) -> Callable[[], Columns]:
+    draw, update, priorities = buffer.adapter.sample, buffer.adapter.update_priorities, priority_sets(sequences)
+
+    def cycle() -> Columns:
+        held = draw(sequences)
+        update(held["indexes"], next(priorities))
+        return held
+
+    return cycle
 
 
 BENCHMARKS: dict[str, Callable[[FullBuffer, int, Stopwatch], float]] = {
@@ -185,6 +216,38 @@ BENCHMARKS: dict[str, Callable[[FullBuffer, int, Stopwatch], float]] = {
 }
 
 
+def fleet(buffer: FullBuffer, job: SequencesJob, seconds: float) -> tuple[float, float]:
+    """Return the learner's sequences and the explorers' rows per second, in the same window. Batches that are sampled
+    directly after it, while the explorers go on, are checked."""
+    sequences = job.shape.sequences
+    learn = prioritized_cycle(buffer, sequences) if job.is_prioritized else partial(buffer.adapter.sample, sequences)
+    least = max(seconds, FLEET_SECONDS)
+    window = Window(least, 2 * least)
+    work = partial(explore, buffer, job)
+    with giving_up(WARM_SECONDS + window.longest), exploring(work, job.explorers) as explorers, SPENT.on("measure"):
+        explorers.learn(learn, WARM_SECONDS)
+        done = watch_window(explorers, learn, window)
+        for _ in range(CHECKED_BATCHES):
+            buffer.check(sequences, job.shape.steps)
+    return sequences * done.usual(lambda part: part.calls), done.usual(lambda part: part.added)
+
+
+def explore(buffer: FullBuffer, job: SequencesJob, number: int, shared: Shared) -> None:
+    """An explorer: adds the recording again and again. Each begins at another of its calls."""
+    calls = [
+        {name: column[at : at + job.rows] for name, column in buffer.steps.columns.items()}
+        for at in range(0, buffer.steps.steps, job.rows)
+    ]
+    first = number * len(calls) // job.explorers
+    add, counter, stop = buffer.adapter.add, shared.added[number], shared.stop
+    shared.start()
+    for columns in itertools.cycle([*calls[first:], *calls[:first]]):
+        if stop.value:
+            return
+        add(columns)
+        counter.value += job.rows
+
+
 def options(parser: argparse.ArgumentParser) -> None:
     entry.add_jobs(parser, SequencesJob, "those of the profile quick")
     entry.add_seconds(parser, 0.25)
@@ -192,7 +255,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def main() -> int:
     def figures(args: argparse.Namespace) -> Iterator[Result]:
-        return measure(args.peer, args.jobs or PROFILES["quick"].jobs, Stopwatch(args.seconds))
+        return measure(args.peer, args.jobs or PROFILES["quick"].alone, Stopwatch(args.seconds))
 
     return entry.main(SUITE, __doc__, options, figures, counts_time=True)
 

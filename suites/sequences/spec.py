@@ -1,4 +1,5 @@
-"""What the sequences suite measures: sampling sequences of consecutive steps. One launch measures one peer."""
+"""What the sequences suite measures: sampling sequences of consecutive steps. One launch measures one peer, in one
+process or in a fleet."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 WORKLOAD = "CartPole-v1/mixed"
 SAMPLE, AFTER_ADDS, PRIORITIZED = "sample", "sample_after_adds", "prioritized"
-BENCHMARKS = {name: Quantity("sequences/s", "higher") for name in (SAMPLE, AFTER_ADDS, PRIORITIZED)}
+FLEET, PRIORITIZED_FLEET = "fleet", "prioritized_fleet"
+_SEQUENCES, _ROWS = Quantity("sequences/s", "higher"), Quantity("rows/s", "higher")
+#: kind of job -> its benchmarks
+KINDS: dict[str, dict[str, Quantity]] = {
+    **{name: {name: _SEQUENCES} for name in (SAMPLE, AFTER_ADDS, PRIORITIZED)},
+    FLEET: {"samples": _SEQUENCES, "adds": _ROWS},
+    PRIORITIZED_FLEET: {"prioritized_cycles": _SEQUENCES, "prioritized_adds": _ROWS},
+}
 ADDS = 16  # steps
 LAUNCH_SECONDS = 300.0  # PyTorch or JAX is imported, and compiles functions for each size
 
@@ -33,32 +41,43 @@ SHAPES = (SMALL, SequenceShape(256, 64), SequenceShape(64, 80, 40), SequenceShap
 
 @dataclass(frozen=True)
 class SequencesJob:
-    """A benchmark on a buffer of this capacity, counted in steps."""
+    """A job on a buffer of this capacity, counted in steps. In a fleet, `explorers` processes add `rows` steps per
+    call."""
 
-    benchmark: str
+    kind: str
     shape: SequenceShape
     capacity: int
     fill_seconds: float = math.inf  # a buffer that takes longer to fill gets no figure
+    explorers: int = 0
+    rows: int = 0
 
     def __post_init__(self) -> None:
         """Raises ValueError."""
-        if self.benchmark not in BENCHMARKS:
-            raise ValueError(f"benchmark must be one of {', '.join(BENCHMARKS)}, got {self.benchmark!r}")
+        if self.kind not in KINDS:
+            raise ValueError(f"kind of job must be one of {', '.join(KINDS)}, got {self.kind!r}")
+
+    @property
+    def is_fleet(self) -> bool:
+        return self.kind in (FLEET, PRIORITIZED_FLEET)
 
     @property
     def is_prioritized(self) -> bool:
-        return self.benchmark == PRIORITIZED
+        return self.kind in (PRIORITIZED, PRIORITIZED_FLEET)
 
     @property
     def params(self) -> dict[str, int]:
+        fleet = {"explorers": self.explorers, "rows": self.rows} if self.is_fleet else {}
         shape = {"sequences": self.shape.sequences, "steps": self.shape.steps, "burn_in": self.shape.burn_in}
-        adds = {"adds": ADDS} if self.benchmark == AFTER_ADDS else {}
-        return {**shape, **adds, "capacity": self.capacity}
+        adds = {"adds": ADDS} if self.kind == AFTER_ADDS else {}
+        return {**fleet, **shape, **adds, "capacity": self.capacity}
 
     @property
     def buffer(self) -> tuple[object, ...]:
-        """What the jobs that share one buffer have in common."""
-        return self.capacity, self.shape.steps, self.shape.burn_in, self.is_prioritized
+        """What the jobs that share one buffer have in common. A fleet's buffer has streams of many processes."""
+        return self.capacity, self.shape.steps, self.shape.burn_in, self.is_prioritized, self.explorers, self.rows
+
+    def has(self, record: Record) -> bool:
+        return record.benchmark in KINDS[self.kind] and record.params == self.params
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,26 +85,44 @@ class SequencesSettings(SuiteSettings):
     capacity: int
     seconds: float  # per cell
     fill_seconds: float
+    explorers: int
+    rows: Sequence[int]  # per call of an explorer
+    fleets: Sequence[str] = (FLEET, PRIORITIZED_FLEET)
 
     @property
-    def jobs(self) -> list[SequencesJob]:
-        """The jobs in the order in which a launch measures them: those that share a buffer are adjacent."""
+    def alone(self) -> list[SequencesJob]:
+        """The jobs of one process, in the order of a launch: those that share a buffer are adjacent."""
         wanted = [(name, shape) for shape in SHAPES for name in (SAMPLE, AFTER_ADDS)] + [(PRIORITIZED, SMALL)]
         jobs = [SequencesJob(name, shape, self.capacity, self.fill_seconds) for name, shape in wanted]
         return sorted(jobs, key=lambda job: list(map(str, job.buffer)))
 
+    @property
+    def together(self) -> list[SequencesJob]:
+        """The jobs of a fleet."""
+        return [
+            SequencesJob(kind, SMALL, self.capacity, self.fill_seconds, self.explorers, rows)
+            for kind in self.fleets
+            for rows in self.rows
+        ]
+
 
 PROFILES = {
-    "tiny": SequencesSettings(blocks=2, capacity=2_000, seconds=0.02, fill_seconds=30),
-    "quick": SequencesSettings(blocks=5, capacity=100_000, seconds=0.06, fill_seconds=15),
-    "survey": SequencesSettings(blocks=3, capacity=100_000, seconds=0.05, fill_seconds=15),
-    "full": SequencesSettings(blocks=12, capacity=1_000_000, seconds=1.0, fill_seconds=240),
+    "tiny": SequencesSettings(
+        blocks=2, capacity=2_000, seconds=0.02, fill_seconds=30, explorers=2, rows=(100,), fleets=(FLEET,)
+    ),
+    "quick": SequencesSettings(
+        blocks=5, capacity=100_000, seconds=0.06, fill_seconds=15, explorers=8, rows=(1, 100), fleets=(FLEET,)
+    ),
+    "survey": SequencesSettings(
+        blocks=3, capacity=100_000, seconds=0.05, fill_seconds=15, explorers=8, rows=(1, 100), fleets=(FLEET,)
+    ),
+    "full": SequencesSettings(blocks=12, capacity=1_000_000, seconds=1.0, fill_seconds=240, explorers=8, rows=(1, 100)),
 }
 
 
 class SequenceSampling(Suite[SequencesSettings]):
     name = "sequences"
-    benchmarks = BENCHMARKS
+    benchmarks = {name: each for kind in KINDS.values() for name, each in kind.items()}  # noqa: RUF012
     profiles = PROFILES
 
     def workloads(self, settings: SequencesSettings) -> list[str]:
@@ -97,21 +134,19 @@ class SequenceSampling(Suite[SequencesSettings]):
     def launches(
         self, run: Run, settings: SequencesSettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
+        shared = registry.sequences_together()
+        groups = [(peer, settings.alone) for peer in peers]
+        groups += [(peer, settings.together) for peer in peers if peer in shared]
+        return [self._launch(run, settings, peer, jobs) for peer, jobs in groups]
+
+    def _launch(self, run: Run, settings: SequencesSettings, peer: str, jobs: Sequence[SequencesJob]) -> Launch:
         def options(records: Sequence[Record]) -> dict[str, object]:
-            open_ones = [(record.benchmark, record.params) for record in records]
-            wanted = [job for job in settings.jobs if (job.benchmark, job.params) in open_ones]
+            wanted = [job for job in jobs if any(job.has(record) for record in records)]
             return {"job": wanted, "seconds": settings.seconds}
 
-        def declared(peer: str) -> list[Record]:
-            return [
-                record
-                for job in settings.jobs
-                for record in self.declare(run, peer, WORKLOAD, job.params, [job.benchmark])
-            ]
-
-        return [
-            self.launch(f"sequences of {peer}", declared(peer), options, least_limit=LAUNCH_SECONDS) for peer in peers
-        ]
+        records = [record for job in jobs for record in self.declare(run, peer, WORKLOAD, job.params, KINDS[job.kind])]
+        name = f"sequences of {peer}{' in a fleet' if jobs[0].is_fleet else ''}"
+        return self.launch(name, records, options, least_limit=LAUNCH_SECONDS)
 
 
 SUITE = SequenceSampling()

@@ -127,7 +127,7 @@ def watch(adapter: Adapter, job: SharingJob, recording: Workload, window: Window
     ) as explorers:
         learn = learner(adapter, job.prioritized)
         explorers.learn(learn, WARM_SECONDS)
-        return _watch(explorers, learn, window)
+        return watch_window(explorers, learn, window)
 
 
 def learner(adapter: Adapter, prioritized: bool) -> Callable[[], object]:
@@ -147,7 +147,7 @@ def learner(adapter: Adapter, prioritized: bool) -> Callable[[], object]:
     return cycle
 
 
-def _watch(explorers: Explorers, learn: Callable[[], object], window: Window) -> Work:
+def watch_window(explorers: Explorers, learn: Callable[[], object], window: Window) -> Work:
     """Measure one window, which is extended if the learner has made few calls or an explorer has added nothing."""
     parts: list[WindowPart] = []
     first = before = explorers.added()

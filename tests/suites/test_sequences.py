@@ -3,11 +3,13 @@
 import itertools
 import json
 import math
+import multiprocessing
 
 import numpy as np
 import pytest
 
 from adapters import registry
+from adapters.peers.cpprb_impl_sequences import CpprbImplSharedSequences
 from results.record import load
 from suites.runner.filling import TooSlow
 from suites.runner.timing import Stopwatch
@@ -16,19 +18,26 @@ from suites.sequences.measure import FullBuffer, measure, recorded_steps
 from suites.sequences.spec import (
     ADDS,
     AFTER_ADDS,
-    BENCHMARKS,
+    FLEET,
+    KINDS,
     PRIORITIZED,
+    PRIORITIZED_FLEET,
     PROFILES,
     SAMPLE,
     SHAPES,
+    SMALL,
     SUITE,
+    WORKLOAD,
     SequenceShape,
     SequencesJob,
 )
 from tests.adapters import sequence_peers as peers
+from tests.reports.synthetic_runs import empty_run
 
 OURS = "cpprb_impl[sequences]"
-JOBS = [SequencesJob(name, SequenceShape(8, 12, 4), 2_000) for name in BENCHMARKS]
+ALONE = (SAMPLE, AFTER_ADDS, PRIORITIZED)
+JOBS = [SequencesJob(kind, SequenceShape(8, 12, 4), 2_000) for kind in ALONE]
+FLEETS = [SequencesJob(kind, SequenceShape(8, 12), 2_000, explorers=2, rows=20) for kind in (FLEET, PRIORITIZED_FLEET)]
 
 
 def measured(monkeypatch, kind, jobs=JOBS):
@@ -38,7 +47,7 @@ def measured(monkeypatch, kind, jobs=JOBS):
 
 def test_a_sound_buffer_gets_a_figure_for_each_benchmark(monkeypatch):
     results = measured(monkeypatch, peers.Sound)
-    assert {name: each.outcome for name, each in results.items()} == dict.fromkeys(BENCHMARKS, "ok")
+    assert {name: each.outcome for name, each in results.items()} == dict.fromkeys(ALONE, "ok")
     assert all(each.value > 0 for each in results.values())
     assert results[SAMPLE].params == {"sequences": 8, "steps": 12, "burn_in": 4, "capacity": 2_000}
     assert results[AFTER_ADDS].params["adds"] == ADDS
@@ -151,22 +160,58 @@ def test_adding_is_not_timed(monkeypatch):
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_jobs_that_share_a_buffer_are_adjacent_in_every_profile(profile):
-    jobs = PROFILES[profile].jobs
+    jobs = PROFILES[profile].alone
     groups = [key for key, _ in itertools.groupby(jobs, key=lambda job: job.buffer)]
     assert len(groups) == len(set(groups))
-    assert {(job.benchmark, job.shape) for job in jobs} == {
+    assert {(job.kind, job.shape) for job in jobs} == {
         *((name, shape) for shape in SHAPES for name in (SAMPLE, AFTER_ADDS)),
-        (PRIORITIZED, SequenceShape(16, 64)),
+        (PRIORITIZED, SMALL),
     }
 
 
-def test_an_unknown_benchmark_is_refused():
-    with pytest.raises(ValueError, match=r"benchmark must be one of sample, .*, got 'samples'"):
+def test_an_unknown_kind_of_job_is_refused():
+    with pytest.raises(ValueError, match=r"kind of job must be one of sample, .*, got 'samples'"):
         SequencesJob("samples", SHAPES[0], 100)
 
 
+def test_a_fleet_gets_the_rates_of_learner_and_explorers(monkeypatch, surroundings):
+    results = measured(monkeypatch, CpprbImplSharedSequences, FLEETS)
+    assert results.keys() == {*KINDS[FLEET], *KINDS[PRIORITIZED_FLEET]}
+    assert all(each.outcome == "ok" and each.value > 0 for each in results.values()), results
+    assert surroundings.leftovers() == []
+
+
+class TornBesideExplorers(CpprbImplSharedSequences):
+    """Returns rows of two steps while other processes run."""
+
+    @property
+    def sample(self):
+        draw = super().sample
+
+        def torn(batch_size):
+            batch = draw(batch_size)
+            if multiprocessing.active_children():
+                batch["obs"] = np.roll(batch["obs"], 1, axis=1)
+            return batch
+
+        return torn
+
+
+def test_sequences_that_are_torn_by_explorers_have_no_rate(monkeypatch, surroundings):
+    for result in measured(monkeypatch, TornBesideExplorers, FLEETS).values():
+        assert result.outcome == "wrong" and "different added rows" in result.reason, result
+    assert surroundings.leftovers() == []
+
+
+def test_only_shared_buffers_are_measured_in_fleets():
+    run = empty_run()
+    launches = SUITE.launches(run, PROFILES["quick"], SUITE.peers(), [WORKLOAD])
+    fleets = {record.peer for launch in launches for record in launch.records if record.benchmark in KINDS[FLEET]}
+    assert fleets == {"cpprb_impl[sequences, lock=none]"}
+
+
 def test_a_launch_measures_the_jobs_that_it_is_given(surroundings):
-    job = '{"benchmark": "prioritized", "shape": {"sequences": 4, "steps": 8, "burn_in": 0}, "capacity": 1600}'
+    job = '{"kind": "prioritized", "shape": {"sequences": 4, "steps": 8, "burn_in": 0}, "capacity": 1600}'
     done = surroundings.fork("-m", "suites.sequences", "--peer", OURS, "--seconds=0.001", "--job", job)
     results = list(map(json.loads, done.stdout.splitlines()))
     assert done.returncode == 0, done.stderr
@@ -180,7 +225,7 @@ def test_a_run_declares_and_measures_the_suite_like_the_others(surroundings):
     assert done.returncode == 0, done.stderr
     run = load(out)
     assert [(record.benchmark, record.params) for record in run.records] == [
-        (job.benchmark, job.params) for job in PROFILES["tiny"].jobs
+        (job.kind, job.params) for job in PROFILES["tiny"].alone
     ]
     assert all(record.ok and record.unit == "sequences/s" and record.better == "higher" for record in run.records)
     assert [workload.name for workload in run.workloads] == SUITE.workloads(PROFILES["tiny"])
