@@ -47,6 +47,7 @@ sanitize: .venv/.built ## tests/cpprb_impl under AddressSanitizer and UndefinedB
 fuzz: .venv/.built .venv/.fuzz-installed ## fuzz add, load_transitions and constructors for crashes and wrong answers, with Atheris (needs clang++): [SECONDS=60 each]
 soak: .venv/.built ## check that no row is torn or lost, with 8 explorers and 2 learners at full speed on shared buffers: [SECONDS=60 in all]
 crash: .venv/.built ## kill and stop explorers and learners at each step of docs/protocol.md: [TRIALS=1000 per discipline]
+windows: .venv/.built ## check 10^8 sequences from shared buffers while 300 explorers are killed (ten minutes): [WINDOWS=1e8]
 crash-hosts: .venv/.built ## kill processes, cut cables and take power from hosts made of this machine (needs root): [TRIALS=300]
 sequences: .venv/.built ## make random calls in a tree of processes that fork, close, stop and are killed: [SECONDS=60]
 threads: ## run the core in threads under ThreadSanitizer, after a control (needs g++): [SECONDS=60 in all]

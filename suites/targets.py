@@ -104,7 +104,7 @@ CHECKS: dict[str, Check] = {
     "LOCK": one_of(("none", "buffer", "critical")),
     **dict.fromkeys(("BASE", "HEAD"), revision),
     "GATE_MINUTES": number(0.1),
-    **dict.fromkeys(("MINUTES", "SECONDS", "LOSE_HOST"), number(0.01)),
+    **dict.fromkeys(("MINUTES", "SECONDS", "LOSE_HOST", "WINDOWS"), number(0.01)),
     **dict.fromkeys(("HOSTS", "EXPLORERS", "COMMITS", "EVERY", "TRIALS", "EXECUTIONS"), number(1, int)),
 }
 OF_BENCH = {**CHECKS, "MINUTES": number(1), "RESUME": file()}
@@ -156,6 +156,7 @@ COMMANDS = {
     "threads": ".ci/thread-sanitizer '{SECONDS=60}'",
     "model": ".ci/model",
     "orders": ".ci/orders check --control {EXECUTIONS=200000} --executions $(({EXECUTIONS=200000} / 10))",
+    "windows": "{python} -m tests.torture.windows --windows '{WINDOWS=1e8}' --record build/windows.jsonl",
     "draws": "{python} -m tests.cpprb_impl.long_draws",
     "long-files": "{python} -m tests.cpprb_impl.long_files",
     "atari-million": " && ".join(
