@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ring.hpp"
+#include "slowed.hpp"
 #include "state.hpp"
 
 namespace rb {
@@ -262,7 +263,7 @@ PyObject* get_valid_sequences(PyObject* self, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"sample_sequences", method(sample_sequences), METH_FASTCALL | METH_KEYWORDS,
+    {"sample_sequences", RB_SLOWED(sample, sample_sequences), METH_FASTCALL | METH_KEYWORDS,
      "sample_sequences($self, /, batch_size, time_major=False, out=None)\n--\n\n"
      "Return sequences of consecutive steps, drawn uniformly, with replacement, from all that are wholly stored: a\n"
      "dict of arrays (batch_size, T, *shape), or (T, batch_size, *shape) if `time_major`. T is the burn-in plus the\n"

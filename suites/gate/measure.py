@@ -29,7 +29,7 @@ from suites.gate.room import check_room
 from suites.runner.driver import Interrupt
 
 #: Each suite measures the first of these that it supports.
-PEERS = ("cpprb_impl[lock=none]", "cpprb_impl")
+PEERS = ("cpprb_impl[lock=none]", "cpprb_impl[sequences]", "cpprb_impl")
 
 
 class GateProgress:

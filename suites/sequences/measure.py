@@ -35,6 +35,7 @@ from suites.runner.filling import TooSlow
 from suites.runner.results import Result, failure
 from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
+from suites.runner.turns import OtherSideEndedError
 from suites.sequences.spec import (
     ADDS,
     AFTER_ADDS,
@@ -60,6 +61,9 @@ def measure(peer: str, jobs: Sequence[SequencesJob], watch: Stopwatch) -> Iterat
     kind, steps = registry.sequences_class(peer), recorded_steps()
     for _, some in itertools.groupby(jobs, key=lambda job: job.buffer):
         for job, figures in on_one_buffer(kind, list(some), steps, watch):
+            watch.end()
+            if isinstance(figures, OtherSideEndedError):
+                continue
             for name in KINDS[job.kind]:
                 result = Result(name, peer, WORKLOAD, job.params, "ok")
                 if isinstance(figures, Exception):
@@ -251,11 +255,12 @@ def explore(buffer: FullBuffer, job: SequencesJob, number: int, shared: Shared) 
 def options(parser: argparse.ArgumentParser) -> None:
     entry.add_jobs(parser, SequencesJob, "those of the profile quick")
     entry.add_seconds(parser, 0.25)
+    entry.add_turns(parser)
 
 
 def main() -> int:
     def figures(args: argparse.Namespace) -> Iterator[Result]:
-        return measure(args.peer, args.jobs or PROFILES["quick"].alone, Stopwatch(args.seconds))
+        return measure(args.peer, args.jobs or PROFILES["quick"].alone, entry.stopwatch(args))
 
     return entry.main(SUITE, __doc__, options, figures, counts_time=True)
 

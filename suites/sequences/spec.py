@@ -85,14 +85,16 @@ class SequencesSettings(SuiteSettings):
     capacity: int
     seconds: float  # per cell
     fill_seconds: float
-    explorers: int
-    rows: Sequence[int]  # per call of an explorer
+    shapes: Sequence[SequenceShape] = SHAPES
+    uniform: Sequence[str] = (SAMPLE, AFTER_ADDS)
+    explorers: int = 8
+    rows: Sequence[int] = (1, 100)  # per call of an explorer
     fleets: Sequence[str] = (FLEET, PRIORITIZED_FLEET)
 
     @property
     def alone(self) -> list[SequencesJob]:
         """The jobs of one process, in the order of a launch: those that share a buffer are adjacent."""
-        wanted = [(name, shape) for shape in SHAPES for name in (SAMPLE, AFTER_ADDS)] + [(PRIORITIZED, SMALL)]
+        wanted = [(name, shape) for shape in self.shapes for name in self.uniform] + [(PRIORITIZED, SMALL)]
         jobs = [SequencesJob(name, shape, self.capacity, self.fill_seconds) for name, shape in wanted]
         return sorted(jobs, key=lambda job: list(map(str, job.buffer)))
 
@@ -110,13 +112,12 @@ PROFILES = {
     "tiny": SequencesSettings(
         blocks=2, capacity=2_000, seconds=0.02, fill_seconds=30, explorers=2, rows=(100,), fleets=(FLEET,)
     ),
-    "quick": SequencesSettings(
-        blocks=5, capacity=100_000, seconds=0.06, fill_seconds=15, explorers=8, rows=(1, 100), fleets=(FLEET,)
+    "quick": SequencesSettings(blocks=5, capacity=100_000, seconds=0.06, fill_seconds=15, fleets=(FLEET,)),
+    "survey": SequencesSettings(blocks=3, capacity=100_000, seconds=0.05, fill_seconds=15, fleets=(FLEET,)),
+    "gate": SequencesSettings(
+        capacity=100_000, seconds=0.06, fill_seconds=15, shapes=(SMALL,), uniform=(SAMPLE,), fleets=()
     ),
-    "survey": SequencesSettings(
-        blocks=3, capacity=100_000, seconds=0.05, fill_seconds=15, explorers=8, rows=(1, 100), fleets=(FLEET,)
-    ),
-    "full": SequencesSettings(blocks=12, capacity=1_000_000, seconds=1.0, fill_seconds=240, explorers=8, rows=(1, 100)),
+    "full": SequencesSettings(blocks=12, capacity=1_000_000, seconds=1.0, fill_seconds=240),
 }
 
 
@@ -136,7 +137,7 @@ class SequenceSampling(Suite[SequencesSettings]):
     ) -> list[Launch]:
         shared = registry.sequences_together()
         groups = [(peer, settings.alone) for peer in peers]
-        groups += [(peer, settings.together) for peer in peers if peer in shared]
+        groups += [(peer, settings.together) for peer in peers if peer in shared and settings.fleets]
         return [self._launch(run, settings, peer, jobs) for peer, jobs in groups]
 
     def _launch(self, run: Run, settings: SequencesSettings, peer: str, jobs: Sequence[SequencesJob]) -> Launch:
@@ -146,7 +147,7 @@ class SequenceSampling(Suite[SequencesSettings]):
 
         records = [record for job in jobs for record in self.declare(run, peer, WORKLOAD, job.params, KINDS[job.kind])]
         name = f"sequences of {peer}{' in a fleet' if jobs[0].is_fleet else ''}"
-        return self.launch(name, records, options, least_limit=LAUNCH_SECONDS)
+        return self.launch(name, records, options, least_limit=LAUNCH_SECONDS, turns=not jobs[0].is_fleet)
 
 
 SUITE = SequenceSampling()

@@ -11,8 +11,13 @@ import pytest
 from adapters import registry
 from adapters.peers.cpprb_impl_sequences import CpprbImplSharedSequences
 from results.record import load
+from suites.gate.builds import Side
+from suites.gate.launches import declare
+from suites.gate.measure import PEERS
+from suites.gate.sources import WORKING_TREE, Checkout
 from suites.runner.filling import TooSlow
 from suites.runner.timing import Stopwatch
+from suites.runner.turns import OtherSideEndedError
 from suites.sequences import measure as suite
 from suites.sequences.measure import FullBuffer, measure, recorded_steps
 from suites.sequences.spec import (
@@ -152,6 +157,22 @@ class OnAClock(peers.Sound):
         return cls.now
 
 
+class OtherSideEnded(Stopwatch):
+    def per_call(self, run):
+        raise OtherSideEndedError
+
+
+def test_a_figure_that_the_other_side_of_a_gate_lacks_is_left_out(monkeypatch):
+    monkeypatch.setattr(registry, "sequences_class", lambda _name: peers.Sound)
+    assert [each.benchmark for each in measure("sound", JOBS, OtherSideEnded(0.001))] == [AFTER_ADDS]
+
+
+def test_a_gate_times_sequences_in_turns():
+    sides = [Side(name, Checkout(WORKING_TREE)) for name in ("base", "head")]
+    (pair,) = (pair for pair in declare(empty_run(), sides, PEERS) if pair.suite == "sequences")
+    assert pair.launch.turns and {key[1] for key in pair.keys} == {SAMPLE, PRIORITIZED}
+
+
 def test_adding_is_not_timed(monkeypatch):
     buffer = FullBuffer(OnAClock, JOBS[0], recorded_steps())
     monkeypatch.setattr(suite, "time", OnAClock)
@@ -160,13 +181,11 @@ def test_adding_is_not_timed(monkeypatch):
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_jobs_that_share_a_buffer_are_adjacent_in_every_profile(profile):
-    jobs = PROFILES[profile].alone
-    groups = [key for key, _ in itertools.groupby(jobs, key=lambda job: job.buffer)]
+    settings = PROFILES[profile]
+    groups = [key for key, _ in itertools.groupby(settings.alone, key=lambda job: job.buffer)]
     assert len(groups) == len(set(groups))
-    assert {(job.kind, job.shape) for job in jobs} == {
-        *((name, shape) for shape in SHAPES for name in (SAMPLE, AFTER_ADDS)),
-        (PRIORITIZED, SMALL),
-    }
+    uniform = {(kind, shape) for shape in settings.shapes for kind in settings.uniform}
+    assert {(job.kind, job.shape) for job in settings.alone} == {*uniform, (PRIORITIZED, SMALL)}
 
 
 def test_an_unknown_kind_of_job_is_refused():
