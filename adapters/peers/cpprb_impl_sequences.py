@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from adapters.behaviours import SequencePadding
 from adapters.peers.cpprb.adapter import env_dict
 from adapters.peers.cpprb_impl import CONTRACT
 from adapters.sequences import SequenceAdapter, SequenceContract, SequenceSpec
+
+if TYPE_CHECKING:
+    from cpprb_impl import PrioritizedReplayBuffer
 
 
 class CpprbImplSequences(SequenceAdapter):
@@ -34,7 +37,9 @@ class CpprbImplSequences(SequenceAdapter):
             "sequences": {"size": spec.size, "burn_in": spec.burn_in},
             "seed": spec.seed,
         }
-        self.buffer = kind(spec.capacity, **wanted, **({"alpha": spec.alpha} if spec.prioritized else {}))
+        self.buffer: PrioritizedReplayBuffer = kind(
+            spec.capacity, **wanted, **({"alpha": spec.alpha} if spec.prioritized else {})
+        )
 
     def add(self, columns: Columns) -> None:
         self.buffer.add(**{name: column.reshape(-1, *column.shape[2:]) for name, column in columns.items()})

@@ -5,6 +5,7 @@
 sample              from a full buffer, at rest
 sample_after_adds   each sample follows 16 new steps, whose adding is not timed
 prioritized         a prioritized sample and the update of its priorities
+memory              bytes per stored step
 fleet               samples while explorers add to the same buffer, ROWS steps per call; each is a stream of its own
 prioritized_fleet   the same, with priorities
 
@@ -21,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -32,6 +34,7 @@ from suites import workloads
 from suites.runner import entry
 from suites.runner.explorers import Shared, exploring, giving_up
 from suites.runner.filling import TooSlow
+from suites.runner.memory_use import in_use
 from suites.runner.results import Result, failure
 from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
@@ -39,7 +42,9 @@ from suites.runner.turns import OtherSideEndedError
 from suites.sequences.spec import (
     ADDS,
     AFTER_ADDS,
+    IMAGES,
     KINDS,
+    MEMORY,
     PRIORITIZED,
     PROFILES,
     SAMPLE,
@@ -54,18 +59,19 @@ STEPS_A_CALL = 800  # as ADDS, a divisor of the recording
 SAMPLES_A_ROUND, FEWEST_ROUNDS = 10, 5  # of sample_after_adds
 FLEET_SECONDS = 0.5  # at least
 CHECKED_BATCHES = 100
+SMALLER, FEWEST_STEPS = 16, 800  # the smaller buffer whose memory is compared
 
 
 def measure(peer: str, jobs: Sequence[SequencesJob], watch: Stopwatch) -> Iterator[Result]:
     """Yield the figures of each job as soon as they are known. Jobs on the same buffer must be adjacent."""
-    kind, steps = registry.sequences_class(peer), recorded_steps()
+    kind = registry.sequences_class(peer)
     for _, some in itertools.groupby(jobs, key=lambda job: job.buffer):
-        for job, figures in on_one_buffer(kind, list(some), steps, watch):
+        for job, figures in on_one_buffer(kind, list(some), watch):
             watch.end()
             if isinstance(figures, OtherSideEndedError):
                 continue
             for name in KINDS[job.kind]:
-                result = Result(name, peer, WORKLOAD, job.params, "ok")
+                result = Result(name, peer, job.workload, job.params, "ok")
                 if isinstance(figures, Exception):
                     outcome, reason = failure(figures)
                     yield replace(result, outcome=outcome, reason=reason)
@@ -74,12 +80,15 @@ def measure(peer: str, jobs: Sequence[SequencesJob], watch: Stopwatch) -> Iterat
 
 
 def on_one_buffer(
-    kind: type[SequenceAdapter], jobs: Sequence[SequencesJob], steps: NumberedSteps, watch: Stopwatch
+    kind: type[SequenceAdapter], jobs: Sequence[SequencesJob], watch: Stopwatch
 ) -> Iterator[tuple[SequencesJob, dict[str, float] | Exception]]:
     """Yield each job with its figures by benchmark, or with the exception that was raised instead."""
     try:
         check_contract(kind, jobs[0].is_prioritized)
-        buffer = FullBuffer(kind, jobs[0], steps)
+        if jobs[0].kind == MEMORY:
+            yield jobs[0], {MEMORY: memory(kind, jobs[0])}
+            return
+        buffer = FullBuffer(kind, jobs[0])
     except Exception as error:
         yield from ((job, error) for job in jobs)
         return
@@ -102,12 +111,16 @@ def _figures(buffer: FullBuffer, job: SequencesJob, watch: Stopwatch) -> dict[st
 
 
 @functools.cache
-def recorded_steps() -> NumberedSteps:
-    """Return the recording as one stream that can be repeated: its last step ends an episode."""
-    columns = {name: column[:, None] for name, column in workloads.load(WORKLOAD).columns.items()}
+def recorded_steps(workload: str = WORKLOAD) -> NumberedSteps:
+    """Return the recording as one stream that can be repeated: its last step ends an episode. Images are not also
+    stored as next observations, which are those of a sequence's next steps."""
+    recording = workloads.load(workload)
+    left_out = "next_" if workload == IMAGES else None
+    fields = {name: field for name, field in recording.fields.items() if not (left_out and name.startswith(left_out))}
+    columns = {name: recording.columns[name][:, None] for name in fields}
     columns["done"] = columns["done"].copy()
     columns["done"][-1] = True
-    return NumberedSteps(columns, workloads.load(WORKLOAD).fields)
+    return NumberedSteps(columns, fields)
 
 
 @functools.cache
@@ -120,10 +133,10 @@ class FullBuffer:
     """A full buffer of a peer, to which the recording is added again and again, as one stream."""
 
     @SPENT.on("fill")
-    def __init__(self, kind: type[SequenceAdapter], job: SequencesJob, steps: NumberedSteps) -> None:
+    def __init__(self, kind: type[SequenceAdapter], job: SequencesJob) -> None:
         """Raises `TooSlow` if filling takes longer than the job's limit, counted from the end of the first call, in
         which a peer may compile."""
-        shape = job.shape
+        shape, steps = job.shape, recorded_steps(job.workload)
         spec = SequenceSpec(
             job.capacity, steps.fields, shape.steps - shape.burn_in, shape.burn_in, prioritized=job.is_prioritized
         )
@@ -137,7 +150,8 @@ class FullBuffer:
     def _fill(self, job: SequencesJob) -> None:
         begin = None
         for _, columns in zip(range(0, job.capacity + 1, STEPS_A_CALL), self.coming(STEPS_A_CALL), strict=False):
-            self.adapter.add(columns)
+            # Copies, since a peer may keep what it is given.
+            self.adapter.add({name: column.copy() for name, column in columns.items()})
             begin = begin or time.monotonic()
             if time.monotonic() - begin > job.fill_seconds:
                 raise TooSlow(f"too slow for {job.capacity:,} steps: not full after {job.fill_seconds:g} s")
@@ -218,6 +232,19 @@ BENCHMARKS: dict[str, Callable[[FullBuffer, int, Stopwatch], float]] = {
     AFTER_ADDS: sample_after_adds,
     PRIORITIZED: prioritized,
 }
+
+
+def memory(kind: type[SequenceAdapter], job: SequencesJob) -> float:
+    """Return the bytes per step: by how much the memory of a full buffer exceeds that of a smaller one, from each of
+    which a batch was drawn."""
+    small = replace(job, capacity=max(FEWEST_STEPS, job.capacity // SMALLER))
+    used = {}
+    for each in (small, small, job):  # the first buffer allocates what does not depend on the capacity
+        with closing(FullBuffer(kind, each)) as buffer:
+            buffer.check(job.shape.sequences, job.shape.steps)
+            used[each.capacity] = in_use()
+        del buffer
+    return (used[job.capacity] - used[small.capacity]) / (job.capacity - small.capacity)
 
 
 def fleet(buffer: FullBuffer, job: SequencesJob, seconds: float) -> tuple[float, float]:

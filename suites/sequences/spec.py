@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters import registry
-from results.record import Record, Run
+from results.record import Param, Record, Run
 from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
-WORKLOAD = "CartPole-v1/mixed"
+WORKLOAD, IMAGES = "CartPole-v1/mixed", "CartPole-v1/image-mixed"
 SAMPLE, AFTER_ADDS, PRIORITIZED = "sample", "sample_after_adds", "prioritized"
-FLEET, PRIORITIZED_FLEET = "fleet", "prioritized_fleet"
+FLEET, PRIORITIZED_FLEET, MEMORY = "fleet", "prioritized_fleet", "memory"
 _SEQUENCES, _ROWS = Quantity("sequences/s", "higher"), Quantity("rows/s", "higher")
 #: kind of job -> its benchmarks
 KINDS: dict[str, dict[str, Quantity]] = {
     **{name: {name: _SEQUENCES} for name in (SAMPLE, AFTER_ADDS, PRIORITIZED)},
     FLEET: {"samples": _SEQUENCES, "adds": _ROWS},
     PRIORITIZED_FLEET: {"prioritized_cycles": _SEQUENCES, "prioritized_adds": _ROWS},
+    MEMORY: {MEMORY: Quantity("B/step", "lower")},
 }
 ADDS = 16  # steps
 LAUNCH_SECONDS = 300.0  # PyTorch or JAX is imported, and compiles functions for each size
@@ -34,9 +35,10 @@ class SequenceShape:
     burn_in: int = 0
 
 
-SMALL = SequenceShape(16, 64)
+SMALL, LARGE = SequenceShape(16, 64), SequenceShape(256, 64)
 #: Those of DreamerV3, of larger batches, of R2D2 and, with its horizon of 3, of TD-MPC2.
-SHAPES = (SMALL, SequenceShape(256, 64), SequenceShape(64, 80, 40), SequenceShape(256, 4))
+SHAPES = (SMALL, LARGE, SequenceShape(64, 80, 40), SequenceShape(256, 4))
+IMAGE_SHAPES = (SMALL, LARGE)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class SequencesJob:
     fill_seconds: float = math.inf  # a buffer that takes longer to fill gets no figure
     explorers: int = 0
     rows: int = 0
+    workload: str = WORKLOAD
 
     def __post_init__(self) -> None:
         """Raises ValueError."""
@@ -65,8 +68,8 @@ class SequencesJob:
         return self.kind in (PRIORITIZED, PRIORITIZED_FLEET)
 
     @property
-    def params(self) -> dict[str, int]:
-        fleet = {"explorers": self.explorers, "rows": self.rows} if self.is_fleet else {}
+    def params(self) -> dict[str, Param]:
+        fleet: dict[str, Param] = {"explorers": self.explorers, "rows": self.rows} if self.is_fleet else {}
         shape = {"sequences": self.shape.sequences, "steps": self.shape.steps, "burn_in": self.shape.burn_in}
         adds = {"adds": ADDS} if self.kind == AFTER_ADDS else {}
         return {**fleet, **shape, **adds, "capacity": self.capacity}
@@ -74,10 +77,12 @@ class SequencesJob:
     @property
     def buffer(self) -> tuple[object, ...]:
         """What the jobs that share one buffer have in common. A fleet's buffer has streams of many processes."""
-        return self.capacity, self.shape.steps, self.shape.burn_in, self.is_prioritized, self.explorers, self.rows
+        shape = self.workload, self.capacity, self.shape.steps, self.shape.burn_in
+        return *shape, self.is_prioritized, self.explorers, self.rows, self.kind == MEMORY
 
     def has(self, record: Record) -> bool:
-        return record.benchmark in KINDS[self.kind] and record.params == self.params
+        mine = record.benchmark in KINDS[self.kind], record.workload, record.params
+        return mine == (True, self.workload, self.params)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +95,24 @@ class SequencesSettings(SuiteSettings):
     explorers: int = 8
     rows: Sequence[int] = (1, 100)  # per call of an explorer
     fleets: Sequence[str] = (FLEET, PRIORITIZED_FLEET)
+    image_capacity: int = 0  # 0: no images
+    memory: bool = True
 
     @property
     def alone(self) -> list[SequencesJob]:
         """The jobs of one process, in the order of a launch: those that share a buffer are adjacent."""
         wanted = [(name, shape) for shape in self.shapes for name in self.uniform] + [(PRIORITIZED, SMALL)]
+        wanted += [(MEMORY, SMALL)] if self.memory else []
         jobs = [SequencesJob(name, shape, self.capacity, self.fill_seconds) for name, shape in wanted]
         return sorted(jobs, key=lambda job: list(map(str, job.buffer)))
+
+    @property
+    def of_images(self) -> list[SequencesJob]:
+        """The jobs of one process with images."""
+        wanted = [(shape, kind) for shape in IMAGE_SHAPES for kind in self.uniform] if self.image_capacity else []
+        return [
+            SequencesJob(kind, shape, self.image_capacity, self.fill_seconds, workload=IMAGES) for shape, kind in wanted
+        ]
 
     @property
     def together(self) -> list[SequencesJob]:
@@ -110,14 +126,14 @@ class SequencesSettings(SuiteSettings):
 
 PROFILES = {
     "tiny": SequencesSettings(
-        blocks=2, capacity=2_000, seconds=0.02, fill_seconds=30, explorers=2, rows=(100,), fleets=(FLEET,)
+        blocks=2, capacity=2_000, seconds=0.02, fill_seconds=30, explorers=2, rows=(100,), fleets=(FLEET,), memory=False
     ),
     "quick": SequencesSettings(blocks=5, capacity=100_000, seconds=0.06, fill_seconds=15, fleets=(FLEET,)),
     "survey": SequencesSettings(blocks=3, capacity=100_000, seconds=0.05, fill_seconds=15, fleets=(FLEET,)),
     "gate": SequencesSettings(
-        capacity=100_000, seconds=0.06, fill_seconds=15, shapes=(SMALL,), uniform=(SAMPLE,), fleets=()
+        capacity=100_000, seconds=0.06, fill_seconds=15, shapes=(SMALL,), uniform=(SAMPLE,), fleets=(), memory=False
     ),
-    "full": SequencesSettings(blocks=12, capacity=1_000_000, seconds=1.0, fill_seconds=240),
+    "full": SequencesSettings(blocks=12, capacity=1_000_000, seconds=1.0, fill_seconds=240, image_capacity=100_000),
 }
 
 
@@ -127,7 +143,7 @@ class SequenceSampling(Suite[SequencesSettings]):
     profiles = PROFILES
 
     def workloads(self, settings: SequencesSettings) -> list[str]:
-        return [WORKLOAD]
+        return [WORKLOAD, *([IMAGES] if settings.image_capacity else [])]
 
     def peers(self) -> list[str]:
         return registry.sequences()
@@ -136,17 +152,20 @@ class SequenceSampling(Suite[SequencesSettings]):
         self, run: Run, settings: SequencesSettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
         shared = registry.sequences_together()
-        groups = [(peer, settings.alone) for peer in peers]
-        groups += [(peer, settings.together) for peer in peers if peer in shared and settings.fleets]
-        return [self._launch(run, settings, peer, jobs) for peer, jobs in groups]
+        groups = [(peer, jobs) for jobs in (settings.alone, settings.of_images) for peer in peers]
+        groups += [(peer, settings.together) for peer in peers if peer in shared]
+        groups = [(peer, [job for job in jobs if job.workload in workloads]) for peer, jobs in groups]
+        return [self._launch(run, settings, peer, jobs) for peer, jobs in groups if jobs]
 
     def _launch(self, run: Run, settings: SequencesSettings, peer: str, jobs: Sequence[SequencesJob]) -> Launch:
         def options(records: Sequence[Record]) -> dict[str, object]:
             wanted = [job for job in jobs if any(job.has(record) for record in records)]
             return {"job": wanted, "seconds": settings.seconds}
 
-        records = [record for job in jobs for record in self.declare(run, peer, WORKLOAD, job.params, KINDS[job.kind])]
-        name = f"sequences of {peer}{' in a fleet' if jobs[0].is_fleet else ''}"
+        records = [
+            record for job in jobs for record in self.declare(run, peer, job.workload, job.params, KINDS[job.kind])
+        ]
+        name = f"sequences of {peer}{' in a fleet' if jobs[0].is_fleet else ''} on {jobs[0].workload}"
         return self.launch(name, records, options, least_limit=LAUNCH_SECONDS, turns=not jobs[0].is_fleet)
 
 

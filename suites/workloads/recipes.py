@@ -81,10 +81,11 @@ def _picture_and_state() -> Any:
     return wrappers.TransformObservation(env, smaller, space)
 
 
-def _balancing(obs: np.ndarray, random: np.random.Generator, at_random: float) -> int:
+def _balancing(obs: np.ndarray | dict, random: np.random.Generator, at_random: float) -> int:
     """Balance the pole, except for this share of actions. With random actions alone it falls after about 22 steps, and
     no sequence of 80 steps would fit into an episode."""
-    balancing = int(obs[2] + 0.5 * obs[3] > 0)
+    state = obs["state"] if isinstance(obs, dict) else obs
+    balancing = int(state[2] + 0.5 * state[3] > 0)
     return int(random.integers(2)) if random.random() < at_random else balancing
 
 
@@ -141,5 +142,12 @@ RECIPES = {
         1_024,
         "Gymnasium CartPole-v1 with dictionaries as observations: a picture (AddRenderObservation, scaled to 64x64 "
         f"RGB, uint8) and the state's four numbers, {RANDOM}",
+    ),
+    "CartPole-v1/image-mixed": Recipe(
+        _picture_and_state,
+        2_400,
+        "Gymnasium CartPole-v1/mixed with dictionaries as observations: a picture (AddRenderObservation, scaled to "
+        "64x64 RGB, uint8) and the state's four numbers",
+        policy=partial(_balancing, at_random=0.5),
     ),
 }

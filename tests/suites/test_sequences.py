@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adapters import registry
-from adapters.peers.cpprb_impl_sequences import CpprbImplSharedSequences
+from adapters.peers.cpprb_impl_sequences import CpprbImplSequences, CpprbImplSharedSequences
 from results.record import load
 from suites.gate.builds import Side
 from suites.gate.launches import declare
@@ -24,7 +24,9 @@ from suites.sequences.spec import (
     ADDS,
     AFTER_ADDS,
     FLEET,
+    IMAGES,
     KINDS,
+    MEMORY,
     PRIORITIZED,
     PRIORITIZED_FLEET,
     PROFILES,
@@ -112,7 +114,7 @@ def test_the_sequences_that_are_timed_are_checked_too(kind, reason, monkeypatch)
 
 
 def test_the_recording_is_added_as_one_endless_stream():
-    buffer = FullBuffer(peers.Sound, JOBS[0], recorded_steps())
+    buffer = FullBuffer(peers.Sound, JOBS[0])
     obs, rows = [], recorded_steps().columns["obs"]
     for columns in itertools.islice(buffer.coming(ADDS), 3 * len(rows) // ADDS):
         obs.append(columns["obs"])
@@ -134,7 +136,7 @@ def test_episodes_of_the_recording_are_short_and_long():
 
 def test_a_buffer_too_slow_to_fill_has_a_reason(monkeypatch):
     with pytest.raises(TooSlow, match="too slow for 2,000 steps"):
-        FullBuffer(peers.Sound, SequencesJob(SAMPLE, SHAPES[0], 2_000, -math.inf), recorded_steps())
+        FullBuffer(peers.Sound, SequencesJob(SAMPLE, SHAPES[0], 2_000, -math.inf))
     result = measured(monkeypatch, peers.Sound, [SequencesJob(SAMPLE, SHAPES[0], 2_000, -math.inf)])[SAMPLE]
     assert result.outcome == "skipped"
 
@@ -174,7 +176,7 @@ def test_a_gate_times_sequences_in_turns():
 
 
 def test_adding_is_not_timed(monkeypatch):
-    buffer = FullBuffer(OnAClock, JOBS[0], recorded_steps())
+    buffer = FullBuffer(OnAClock, JOBS[0])
     monkeypatch.setattr(suite, "time", OnAClock)
     assert suite.sample_after_adds(buffer, 8, Stopwatch(0.001)) == 0.25
 
@@ -185,7 +187,7 @@ def test_jobs_that_share_a_buffer_are_adjacent_in_every_profile(profile):
     groups = [key for key, _ in itertools.groupby(settings.alone, key=lambda job: job.buffer)]
     assert len(groups) == len(set(groups))
     uniform = {(kind, shape) for shape in settings.shapes for kind in settings.uniform}
-    assert {(job.kind, job.shape) for job in settings.alone} == {*uniform, (PRIORITIZED, SMALL)}
+    assert {(job.kind, job.shape) for job in settings.alone} - {(MEMORY, SMALL)} == {*uniform, (PRIORITIZED, SMALL)}
 
 
 def test_an_unknown_kind_of_job_is_refused():
@@ -220,6 +222,32 @@ def test_sequences_that_are_torn_by_explorers_have_no_rate(monkeypatch, surround
     for result in measured(monkeypatch, TornBesideExplorers, FLEETS).values():
         assert result.outcome == "wrong" and "different added rows" in result.reason, result
     assert surroundings.leftovers() == []
+
+
+class WastefulSequences(CpprbImplSequences):
+    """Holds a thousand bytes more per step."""
+
+    def __init__(self, spec):
+        super().__init__(spec)
+        self.held = np.ones((spec.capacity, 1000), np.uint8)
+
+
+def test_memory_is_that_of_one_more_step(monkeypatch):
+    job = SequencesJob(MEMORY, SequenceShape(8, 12), 40_000)
+    less, more = (measured(monkeypatch, kind, [job])[MEMORY].value for kind in (CpprbImplSequences, WastefulSequences))
+    assert 40 < less < 80 and more - less == pytest.approx(1000, rel=0.02)
+
+
+def test_pictures_are_stored_without_next_observations():
+    steps = recorded_steps(IMAGES)
+    assert steps.fields["obs.image"].shape == (64, 64, 3) and not any(name.startswith("next") for name in steps.fields)
+    assert steps.steps % suite.STEPS_A_CALL == steps.steps % ADDS == 0
+
+
+def test_pictures_are_measured_like_other_steps(monkeypatch):
+    job = SequencesJob(SAMPLE, SequenceShape(4, 12), 1_600, workload=IMAGES)
+    result = measured(monkeypatch, CpprbImplSequences, [job])[SAMPLE]
+    assert (result.outcome, result.workload) == ("ok", IMAGES) and result.value > 0
 
 
 def test_only_shared_buffers_are_measured_in_fleets():
