@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import count, cycle, product
+from itertools import count, cycle, islice, product
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -71,14 +71,21 @@ def numbers(process: int, environment: int, random: np.random.Generator) -> Iter
             yield (process * 8 + environment) << STREAM_AT | episode << EPISODE_AT | step, step == steps - 1
 
 
-def explore(buffer, setting: Setting, process: int) -> None:
-    exit_with_parent(os.getppid())
+def adding(buffer, setting: Setting, process: int) -> Iterator[None]:
+    """Add the next steps of a process, with each `next`."""
     random = np.random.default_rng(process)
     streams = [numbers(process, environment, random) for environment in range(setting.n_envs)]
     while True:
         steps = [next(stream) for _ in range(setting.rows) for stream in streams]
         row = np.array([number for number, _ in steps])
         buffer.add(row=row, twin=np.repeat(row[:, None], 5, axis=1), done=np.array([done for _, done in steps]))
+        yield
+
+
+def explore(buffer, setting: Setting, process: int) -> None:
+    exit_with_parent(os.getppid())
+    for _ in adding(buffer, setting, process):
+        pass
 
 
 def wrong(batch: dict[str, np.ndarray]) -> int:
@@ -90,7 +97,9 @@ def wrong(batch: dict[str, np.ndarray]) -> int:
     return int(bad.sum())
 
 
-def started(buffer, setting: Setting, processes: Iterator[int]) -> BaseProcess:
+def started(buffer, setting: Setting, processes: Iterator[int], own: Iterator[None]) -> BaseProcess:
+    for _ in islice(own, SIZE):
+        pass  # a child that went on with this process's streams would be noticed
     process = FORK.Process(target=explore, args=(buffer, setting, next(processes)), daemon=True)
     process.start()
     return process
@@ -106,7 +115,8 @@ def run(setting: Setting, seed: int, kills: int, windows: int, bar: tqdm, make=m
     """Draw at least so many sequences, while at least so many explorers are killed and replaced."""
     random, processes, outcome = np.random.default_rng(seed), count(1), Outcome(setting)
     buffer = make(setting, seed)
-    explorers = [started(buffer, setting, processes) for _ in range(EXPLORERS)]
+    own = adding(buffer, setting, next(processes))
+    explorers = [started(buffer, setting, processes, own) for _ in range(EXPLORERS)]
     try:
         while buffer.get_stored_size() < CAPACITY // 2:
             time.sleep(0.01)
@@ -122,7 +132,7 @@ def run(setting: Setting, seed: int, kills: int, windows: int, bar: tqdm, make=m
                 victim = int(random.integers(EXPLORERS))
                 killed(explorers[victim])
                 outcome.kills += 1
-                explorers[victim] = started(buffer, setting, processes)
+                explorers[victim] = started(buffer, setting, processes, own)
                 next_kill = time.monotonic() + random.uniform(0.0, 0.2)
     finally:
         for each in explorers:
