@@ -32,15 +32,14 @@ import numpy as np
 from adapters.base import Adapter, Columns, Spec, Step
 from adapters.behaviours import BadPriority, Empty, ImportanceWeights, NewRowPriority, Seed, StaleUpdate
 from adapters.contract import Contract, Processes, Release, Returns, RowFields, Stated, no, yes
+from adapters.peers.reverb.client import WORKERS, Client, limit_threads
 from adapters.peers.reverb.server import TABLE, InProcessServer, ServerProcess, table_for
 
 FLUSH_EVERY, LEFT_PENDING = 32, 16  # items; Reverb warns if more than 50 are pending
-#: one per CPU thread, as the docstring of TrajectoryDataset advises
-WORKERS = min(8, os.cpu_count() or 1)
 Rows = Iterable[dict]
 
 
-class Reverb(Adapter):
+class Reverb(Client, Adapter):
     name = "reverb"
     distribution = "dm-reverb"
     last_python = (3, 11)
@@ -72,9 +71,7 @@ class Reverb(Adapter):
         remarks={"copies_on_add": "sent to the server"},
     )
 
-    # Settings that `suites.reverb_settings` varies.
-    workers: int = WORKERS  # per dataset; -1: Reverb chooses
-    in_flight: int = 2  # batches requested by each worker
+    # Settings that `suites.reverb_settings` varies, with those of `Client`.
     flush_every: int = FLUSH_EVERY  # items
     left_pending: int = LEFT_PENDING  # items that such a flush does not wait for
 
@@ -84,10 +81,7 @@ class Reverb(Adapter):
     def __init__(self, spec: Spec) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no start-up messages on stderr
         self.host.prepare()  # so that the server's process imports the library while this one does
-        import reverb  # noqa: F401
-        import tensorflow as tf
-
-        limit_threads(tf)
+        limit_threads()
         self.server: ServerProcess | InProcessServer = self.host([table_for(spec)])
         try:
             self._connect(spec, self.server.wait_for_address())
@@ -96,19 +90,11 @@ class Reverb(Adapter):
             raise
 
     def _connect(self, spec: Spec, address: str) -> None:
-        import reverb
-        import tensorflow as tf
-
-        self.spec, self.address, self.reverb = spec, address, reverb
-        # Otherwise tf.data adds a queue to the end of the pipeline, which was observed to grow to 67 batches.
-        self.options = tf.data.Options()
-        self.options.experimental_optimization.inject_prefetch = False
-        self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
+        self.spec, self.fields = spec, spec.fields
+        self._use(address, spec.prioritized, spec.beta)
         # A Python int would become an int32, TensorFlow's default type, which the table rejects.
         self.scalars = {name: np.dtype(f.dtype).type for name, f in spec.fields.items() if not f.shape}
-        self.client = reverb.Client(address)
         self.writers: dict = {}
-        self.batch_size, self.batches = 0, None
 
     def __reduce__(self) -> tuple:
         """When unpickled in another process, become a client of the same server."""
@@ -174,40 +160,6 @@ class Reverb(Adapter):
                 writer.flush(left)
         writer.flush()
 
-    # Sampling.
-
-    def _dataset(self, batch_size: int):
-        """Return a dataset of single rows."""
-        return self.reverb.TrajectoryDataset.from_table_signature(
-            self.address,
-            TABLE,
-            max_in_flight_samples_per_worker=self.in_flight * batch_size,
-            num_workers_per_iterator=self.workers,
-        )
-
-    def _batches(self, batch_size: int):
-        """Return an endless iterator of batches. Only one exists at a time, since each prefetches."""
-        if batch_size != self.batch_size:
-            self.batches = None
-            self.batch_size = batch_size
-            dataset = self._dataset(batch_size).batch(batch_size)
-            self.batches = dataset.with_options(self.options).as_numpy_iterator()
-        return self.batches
-
-    def sample(self, batch_size: int) -> Columns:
-        drawn = next(self._batches(batch_size))
-        batch = dict(drawn.data)
-        if self.prioritized:
-            batch["weights"] = self._weights(drawn.info.probability)
-            batch["indexes"] = drawn.info.key
-        return batch
-
-    def _weights(self, probability: np.ndarray) -> np.ndarray:
-        return ((probability / probability.min()) ** -self.beta).astype(np.float32)
-
-    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        self.client.mutate_priorities(TABLE, dict(zip(indexes.tolist(), priorities.tolist(), strict=True)))
-
     def __len__(self) -> int:
         return self.client.server_info()[TABLE].current_size
 
@@ -228,12 +180,3 @@ def _client(kind: type[Reverb], spec: Spec, address: str) -> Reverb:
 
 def _unchanged(value: np.ndarray) -> np.ndarray:
     return value
-
-
-def limit_threads(tf) -> None:
-    """Use one thread, like all peers. Has no effect once TensorFlow is running."""
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-    except RuntimeError:
-        pass

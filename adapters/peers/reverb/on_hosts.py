@@ -18,7 +18,8 @@ import numpy as np
 
 from adapters.base import Columns, Spec
 from adapters.hosts import HostsAdapter, Place
-from adapters.peers.reverb.adapter import Reverb, limit_threads
+from adapters.peers.reverb.adapter import Reverb
+from adapters.peers.reverb.client import limit_threads
 from adapters.peers.reverb.server import start, table_for
 
 
@@ -27,9 +28,7 @@ class _Client(Reverb):
 
     def __init__(self, spec: Spec, address: str) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        import tensorflow as tf
-
-        limit_threads(tf)
+        limit_threads()
         self._connect(spec, address)
 
 
