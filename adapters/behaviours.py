@@ -204,6 +204,7 @@ class SequenceBounds(Behaviour):
 
     ONE_EPISODE = "one episode"
     ONE_STREAM = "crosses the ends of episodes", HAZARD
+    JOINED = "continues with random episodes", HAZARD  # each from its first step
     BROKEN = "not consecutive steps", FAULT
 
 
@@ -221,6 +222,7 @@ class SequencePadding(Behaviour):
     NONE = "none"
     MASKED_BURN_IN = "missing burn-in, masked"  # an episode begins after the first step of the burn-in
     UNMASKED = "without a mask", HAZARD
+    REPEATED = "repeats the first step, without a mask", HAZARD
 
 
 class LastSteps(Behaviour):

@@ -51,6 +51,8 @@ class SequenceContract:
     last_steps: LastSteps = LastSteps.DRAWN
     prioritized_bounds: SequenceBounds = SequenceBounds.ONE_EPISODE
     prioritized: SequencePriorities = SequencePriorities.BY_PRIORITY
+    #: whether the capacity is a number of sequences: that many of the newest can be drawn
+    counts_sequences: bool = False
     #: where the library documents this
     source: str = "undocumented, only observed"
 
@@ -77,8 +79,10 @@ class SequenceAdapter(Peer):
 
     @classmethod
     def make(cls, spec: SequenceSpec) -> Self:
-        """Return the adapter. Raises `Unavailable` and `NotInstalled`, as `Adapter.check` does."""
+        """Return the adapter. Raises `Unavailable`, `NotInstalled` and NotImplementedError, as `Adapter.check` does."""
         cls.version()
+        if spec.prioritized and not cls.contract.priorities.value:
+            raise NotImplementedError(f"{cls.name} has no prioritized sequences")
         return cls(spec)
 
     @abstractmethod
@@ -95,7 +99,8 @@ class SequenceAdapter(Peer):
     def sample(self, batch_size: int) -> Columns:
         """Return sequences as columns, (batch_size, burn_in + size, *shape) each.
 
-        A peer that pads adds "mask", (batch_size, burn_in + size), which is false where a step is padded. A prioritized
+        A peer that pads adds "mask", (batch_size, burn_in + size), which is false where a step is padded. A peer that
+        joins episodes adds "gaps", of the same shape, true for what is between two episodes and no step. A prioritized
         buffer adds "weights", (batch_size,), and "indexes" (anything that `update_priorities` accepts). A batch is only
         valid until the next call.
         """

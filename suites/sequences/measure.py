@@ -28,7 +28,7 @@ from functools import partial
 
 from adapters import registry, sequence_checks
 from adapters.base import Columns
-from adapters.sequence_checks import NumberedSteps
+from adapters.numbered_steps import NumberedSteps
 from adapters.sequences import SequenceAdapter, SequenceSpec
 from suites import workloads
 from suites.runner import entry

@@ -16,7 +16,7 @@ import pytest
 
 from adapters.base import Adapter, Field, Spec, Unavailable
 from adapters.contract import RowFields
-from adapters.registry import PEERS, SEQUENCES, SHARED, adapter_class
+from adapters.registry import PEERS, SEQUENCES, SHARED, adapter_class, peer_class
 
 #: Shapes and dtypes of rows as in three workloads: small vectors, float actions, and stacks of frames.
 FIELDS = {
@@ -65,19 +65,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     peers = named or list(PEERS)
 
     def prioritized(names: Collection[str]) -> list[str]:
-        return [name for name in names if adapter_class(name).contract.priorities.value]
+        return [name for name in names if peer_class(name).contract.priorities.value]
 
     here = named or [*PEERS, *SHARED]
     flexible = [name for name in here if adapter_class(name).contract.fields.value is not RowFields.FIXED]
     asked = set(metafunc.fixturenames)
-    if {"peer", "prioritized"} <= asked:
-        both = [(name, False) for name in peers] + [(name, True) for name in prioritized(peers)]
-        ids = [f"{name}-{'prioritized' if has_priorities else 'uniform'}" for name, has_priorities in both]
-        metafunc.parametrize(("peer", "prioritized"), both, ids=ids)
-    elif "peer" in asked:
-        metafunc.parametrize("peer", peers)
+    for argument, names in {"peer": peers, "sequence_peer": named or list(SEQUENCES)}.items():
+        if {argument, "prioritized"} <= asked:
+            both = [(name, False) for name in names] + [(name, True) for name in prioritized(names)]
+            ids = [f"{name}-{'prioritized' if has_priorities else 'uniform'}" for name, has_priorities in both]
+            metafunc.parametrize((argument, "prioritized"), both, ids=ids)
+            asked.remove(argument)
     some = {
-        "sequence_peer": named or list(SEQUENCES),
+        "peer": peers,
         "prioritized_peer": prioritized(peers),
         "compressing_peer": [name for name in peers if adapter_class(name).contract.compression.value],
         "flexible_peer": flexible,

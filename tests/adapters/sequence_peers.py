@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
+
 import numpy as np
 
 from adapters.base import Columns
+from adapters.behaviours import SequenceBounds, SequencePadding
 from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
+from adapters.numbered_steps import PADDED
 from adapters.sequences import SequenceAdapter, SequenceContract, SequenceSpec
 
 
@@ -49,6 +54,17 @@ class Sound(SequenceAdapter):
 
     def is_valid(self, step: int, stream: int) -> bool:
         return not self.columns["done"][step - self.spec.length + 1 : step, stream].any()
+
+    def all_steps(self) -> np.ndarray:
+        """Return (step, stream) of each stored step, (steps, 2)."""
+        return np.argwhere(np.ones_like(self.columns["done"]))
+
+    def first_steps(self) -> np.ndarray:
+        """Return the first stored step of each step's episode, (steps, streams)."""
+        done = self.columns["done"]
+        first = np.zeros(done.shape, int)
+        first[1:] = np.where(done[:-1], np.arange(1, len(done))[:, None], 0)
+        return np.maximum.accumulate(first, axis=0)
 
     def shares(self) -> np.ndarray:
         return self.raw**self.spec.alpha
@@ -214,3 +230,154 @@ class IgnoresPriorities(Sound):
 class UpdatesNeighbours(Sound):
     def update_priorities(self, indexes, priorities) -> None:
         self.raw[(indexes + 1) % len(self.raw)] = priorities
+
+
+class DrawsAhead(Sound):
+    """Returns each batch as it was drawn before the last update."""
+
+    contract = replace(Sound.contract, batches_ahead=1)
+
+    def __init__(self, spec: SequenceSpec) -> None:
+        super().__init__(spec)
+        self.ahead: deque[Columns] = deque()
+
+    def sample(self, batch_size: int) -> Columns:
+        while len(self.ahead) < 2:
+            self.ahead.append(super().sample(batch_size))
+        return self.ahead.popleft()
+
+
+class DrawsAheadSilently(DrawsAhead):
+    contract = Sound.contract
+
+
+class HasNoPriorities(Sound):
+    contract = replace(Sound.contract, priorities=no())
+
+
+class RepeatsFirstSteps(Sound):
+    """Draws any step, and repeats the first step of its episode if too few steps precede it."""
+
+    sequences = replace(SequenceContract(), padding=SequencePadding.REPEATED)
+
+    def find_ends(self) -> np.ndarray:
+        return self.all_steps()
+
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        first = self.first_steps()[steps[:, -1], streams[:, 0]]
+        return super().read(np.maximum(steps, first[:, None]), streams)
+
+
+class RepeatsStepsOfTheMiddle(Sound):
+    """Repeats the second step of each sequence in place of its first."""
+
+    sequences = RepeatsFirstSteps.sequences
+
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        return super().read(np.maximum(steps, steps[:, 1:2]), streams)
+
+
+class JoinsEpisodes(Sound):
+    """Draws any step, and continues after the last step of its episode with random episodes, from their first steps."""
+
+    sequences = replace(SequenceContract(), bounds=SequenceBounds.JOINED)
+
+    def find_ends(self) -> np.ndarray:
+        return self.all_steps()
+
+    def read(self, steps: np.ndarray, streams: np.ndarray) -> Columns:
+        rows = [self.row(*first) for first in zip(steps[:, -1], streams[:, 0], strict=True)]
+        steps, streams = np.moveaxis(np.array(rows), -1, 0)
+        return self.marked(super().read(steps, streams), steps == PADDED)
+
+    def row(self, step: int, stream: int) -> list[tuple[int, int]]:
+        """Return (step, stream) of each step, and (PADDED, stream) for each gap."""
+        row: list[tuple[int, int]] = []
+        while len(row) < self.spec.length:
+            row += [(t, stream) for t in range(step, self.end_of(step, stream) + 1)]
+            row += self.gap(stream)
+            step, stream = self.random.choice(self.beginnings())
+        return row[: self.spec.length]
+
+    def end_of(self, step: int, stream: int) -> int:
+        """Return the last stored step of this step's episode."""
+        ends = np.flatnonzero(self.columns["done"][step:, stream])
+        return step + int(ends[0]) if ends.size else len(self.columns["done"]) - 1
+
+    def gap(self, stream: int) -> list[tuple[int, int]]:
+        return [(PADDED, stream)]
+
+    def beginnings(self) -> np.ndarray:
+        return np.argwhere(self.columns["done"][:-1]) + np.array([1, 0])
+
+    def marked(self, batch: Columns, gaps: np.ndarray) -> Columns:
+        return {**batch, "gaps": gaps}
+
+
+class JoinsWithoutGaps(JoinsEpisodes):
+    def gap(self, stream: int) -> list[tuple[int, int]]:
+        return []
+
+
+class JoinsFromTheMiddle(JoinsEpisodes):
+    """Continues with any steps of other episodes."""
+
+    def beginnings(self) -> np.ndarray:
+        return self.all_steps()
+
+
+class JoinsBeforeTheEnd(JoinsEpisodes):
+    """Leaves out the last step of an episode, except if a sequence begins with it."""
+
+    def end_of(self, step: int, stream: int) -> int:
+        return max(step, super().end_of(step, stream) - 1)
+
+
+class JoinsAfterEvenEpisodes(DrawsEpisodesAlike, JoinsEpisodes):
+    """Draws an episode, then one of its steps as the first of the sequence."""
+
+
+class CountsSequences(Sound):
+    """Holds as many sequences as its capacity."""
+
+    sequences = replace(SequenceContract(), counts_sequences=True)
+
+    def __init__(self, spec: SequenceSpec) -> None:
+        super().__init__(spec)
+        self.stored = 10_000
+
+    def find_ends(self) -> np.ndarray:
+        return super().find_ends()[-self.spec.capacity :]
+
+
+class HoldsTooFewSequences(CountsSequences):
+    def find_ends(self) -> np.ndarray:
+        return super().find_ends()[8:]
+
+
+class HoldsTooManySequences(CountsSequences):
+    def find_ends(self) -> np.ndarray:
+        return Sound.find_ends(self)[-self.spec.capacity - 8 :]
+
+
+class OverwritesEpisodes(Sound):
+    """Overwrites whole episodes, the one that began first before the others."""
+
+    contract = replace(Sound.contract, whole_episodes=True)
+
+    def __init__(self, spec: SequenceSpec) -> None:
+        super().__init__(spec)
+        self.stored, self.room = 10_000, spec.capacity
+
+    def find_ends(self) -> np.ndarray:
+        begins = self.first_steps() * self.spec.streams + np.arange(self.spec.streams)
+        names, lengths = np.unique(begins, return_counts=True)
+        while lengths.sum() > self.room:
+            names, lengths = names[1:], lengths[1:]
+        return np.array([(t, e) for t, e in super().find_ends() if begins[t, e] in names])
+
+
+class OverwritesAnEpisodeTooMany(OverwritesEpisodes):
+    def __init__(self, spec: SequenceSpec) -> None:
+        super().__init__(spec)
+        self.room -= 40

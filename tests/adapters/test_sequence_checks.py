@@ -41,6 +41,16 @@ def test_a_sound_buffer_keeps_the_usual_contract(streams: int) -> None:
         (peers.NeverDrawsLastSteps, "last_steps", LastSteps.NEVER),
         (peers.PadsBurnIn, "padding", SequencePadding.MASKED_BURN_IN),
         (peers.PadsWithoutMask, "padding", SequencePadding.UNMASKED),
+        (peers.RepeatsFirstSteps, "padding", SequencePadding.REPEATED),
+        (peers.RepeatsStepsOfTheMiddle, "bounds", SequenceBounds.BROKEN),
+        (peers.JoinsEpisodes, "bounds", SequenceBounds.JOINED),
+        (peers.JoinsWithoutGaps, "bounds", SequenceBounds.BROKEN),
+        (peers.JoinsFromTheMiddle, "bounds", SequenceBounds.BROKEN),
+        (peers.JoinsBeforeTheEnd, "bounds", SequenceBounds.BROKEN),
+        (peers.JoinsAfterEvenEpisodes, "starts", SequenceStarts.EPISODES_EVEN),
+        (peers.HoldsTooFewSequences, "starts", SequenceStarts.UNEVEN),
+        (peers.HoldsTooManySequences, "starts", SequenceStarts.UNEVEN),
+        (peers.OverwritesAnEpisodeTooMany, "starts", SequenceStarts.UNEVEN),
     ],
 )
 @pytest.mark.parametrize("seed", [0, 1])
@@ -48,13 +58,31 @@ def test_each_other_behaviour_is_named(kind: type[peers.Sound], name: str, word:
     assert words(kind, seed=seed)[name] is word
 
 
-@pytest.mark.parametrize("kind", [peers.CrossesEnds, peers.PadsBurnIn, peers.DrawsEpisodesAlike])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        peers.CrossesEnds,
+        peers.PadsBurnIn,
+        peers.DrawsEpisodesAlike,
+        peers.RepeatsFirstSteps,
+        peers.JoinsEpisodes,
+    ],
+)
 def test_one_behaviour_does_not_hide_another(kind: type[peers.Sound]) -> None:
     found, usual = words(kind), words(peers.Sound)
     assert sum(found[name] is not usual[name] for name in usual) == 1
 
 
-@pytest.mark.parametrize("kind", [peers.CrossesEnds, peers.MixesStreams, peers.CrossesTheWritePosition])
+@pytest.mark.parametrize("kind", [peers.CountsSequences, peers.OverwritesEpisodes])
+@pytest.mark.parametrize("streams", [1, 2, 3])
+def test_other_capacities_keep_the_usual_contract(kind: type[peers.Sound], streams: int) -> None:
+    usual = words(peers.Sound, streams=streams)
+    assert words(kind, streams=streams) == usual
+
+
+@pytest.mark.parametrize(
+    "kind", [peers.CrossesEnds, peers.MixesStreams, peers.CrossesTheWritePosition, peers.RepeatsFirstSteps]
+)
 def test_prioritized_sequences_are_checked_alike(kind: type[peers.Sound]) -> None:
     assert words(kind, prioritized=True)["prioritized_bounds"] is words(kind)["bounds"]
 
@@ -68,6 +96,17 @@ def test_lost_updates_are_noticed(kind: type[peers.Sound]) -> None:
 def test_weights_that_do_not_belong_to_the_priorities_are_a_wrong_answer(kind: type[peers.Sound]) -> None:
     with pytest.raises(WrongAnswer, match="weights: wrong by a factor"):
         observed(kind, prioritized=True, streams=1)
+
+
+def test_batches_that_are_drawn_ahead_may_have_older_weights_if_that_is_stated() -> None:
+    assert words(peers.DrawsAhead, prioritized=True)["prioritized"] is SequencePriorities.BY_PRIORITY
+    with pytest.raises(WrongAnswer, match="weights: wrong by a factor"):
+        observed(peers.DrawsAheadSilently, prioritized=True, streams=1)
+
+
+def test_a_peer_without_priorities_declines_them() -> None:
+    with pytest.raises(NotImplementedError, match="sound has no prioritized sequences"):
+        observed(peers.HasNoPriorities, prioritized=True, streams=1)
 
 
 def test_rows_that_were_never_added_are_a_wrong_answer() -> None:

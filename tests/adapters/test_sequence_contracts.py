@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from adapters import registry
 from adapters.sequence_checks import check, observed
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
 def test_a_peer_keeps_its_contract_with_one_stream(sequence_peer: str, prioritized: bool) -> None:
     check(registry.sequences_class(sequence_peer), prioritized=prioritized)
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
 def test_a_peer_behaves_exactly_as_stated_with_two_streams(sequence_peer: str, prioritized: bool) -> None:
     kind = registry.sequences_class(sequence_peer)
     stated = kind.sequences.behaviours

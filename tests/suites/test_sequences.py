@@ -75,6 +75,21 @@ def test_a_broken_promise_has_no_time(kind, reason, monkeypatch):
         assert result.outcome == "wrong" and reason in result.reason and result.value is None
 
 
+@pytest.mark.parametrize("kind", [peers.JoinsEpisodes, peers.RepeatsFirstSteps, peers.CountsSequences])
+def test_a_stated_behaviour_is_timed(kind, monkeypatch):
+    results = measured(monkeypatch, kind, JOBS[:2])
+    assert {name: each.outcome for name, each in results.items()} == {SAMPLE: "ok", AFTER_ADDS: "ok"}
+
+
+def test_a_peer_without_priorities_keeps_its_other_figures(monkeypatch):
+    results = measured(monkeypatch, peers.HasNoPriorities)
+    assert {name: each.outcome for name, each in results.items()} == {
+        SAMPLE: "ok",
+        AFTER_ADDS: "ok",
+        PRIORITIZED: "skipped",
+    }
+
+
 def test_ignored_priorities_leave_the_uniform_figures(monkeypatch):
     results = measured(monkeypatch, peers.IgnoresPriorities)
     assert {name: each.outcome for name, each in results.items()} == {
@@ -100,11 +115,41 @@ class PadsLongSequences(peers.Sound):
         return batch
 
 
+class JoinsLongSequences(peers.JoinsEpisodes):
+    """Joins episodes from any step, as long as the sequences are those that are timed."""
+
+    def beginnings(self):
+        return self.all_steps() if self.spec.length > 16 else super().beginnings()
+
+
+class MarksGapsInLongSequences(peers.Sound):
+    def read(self, steps, streams):
+        return {**super().read(steps, streams), "gaps": np.arange(steps.shape[1]) + 0 * steps == 16}
+
+
+class RepeatsInLongSequences(peers.RepeatsFirstSteps):
+    """Repeats any step at the beginning of long sequences."""
+
+    def read(self, steps, streams):
+        is_long = steps.shape[1] > 16
+        return (
+            peers.Sound.read(self, np.maximum(steps, steps[:, 2:3]), streams)
+            if is_long
+            else super().read(steps, streams)
+        )
+
+    def find_ends(self):
+        return peers.Sound.find_ends(self) if self.spec.length > 16 else super().find_ends()
+
+
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        (SkipsInLongSequences, "are not consecutive steps of one episode"),
-        (PadsLongSequences, "padding: 8 of 8 sequences are padded, against the contract"),
+        (SkipsInLongSequences, "are not as promised, 'one episode'"),
+        (PadsLongSequences, "padding: 8 of 8 sequences are padded with zeros, against the contract"),
+        (JoinsLongSequences, "are not as promised, 'continues with random episodes'"),
+        (MarksGapsInLongSequences, "bounds: 8 of 8 sequences are not as promised, 'one episode'"),
+        (RepeatsInLongSequences, "are not as promised, 'one episode'"),
     ],
 )
 def test_the_sequences_that_are_timed_are_checked_too(kind, reason, monkeypatch):
