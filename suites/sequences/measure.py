@@ -3,7 +3,7 @@
     python -m suites.sequences --peer NAME [--job JOB ...] [--seconds S]
 
 sample              from a full buffer, at rest
-sample_after_adds   each sample follows 16 new steps, whose adding is not timed
+sample_after_adds   each sample follows 16 new steps, whose adding is not timed; not for peers that draw batches ahead
 prioritized         a prioritized sample and the update of its priorities
 memory              bytes per stored step
 fleet               samples while explorers add to the same buffer, ROWS steps per call; each is a stream of its own
@@ -35,7 +35,7 @@ from suites.runner import entry
 from suites.runner.explorers import Shared, exploring, giving_up
 from suites.runner.filling import TooSlow
 from suites.runner.memory_use import in_use
-from suites.runner.results import Result, failure
+from suites.runner.results import NotMeasured, Result, failure
 from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
 from suites.runner.turns import OtherSideEndedError
@@ -185,6 +185,9 @@ def sample(buffer: FullBuffer, sequences: int, watch: Stopwatch) -> float:
 
 
 def sample_after_adds(buffer: FullBuffer, sequences: int, watch: Stopwatch) -> float:
+    """Raises `NotMeasured` if the peer draws batches ahead, while steps are added and the clock stands still."""
+    if buffer.adapter.contract.batches_ahead:
+        raise NotMeasured("its batches are drawn ahead, before the new steps are added")
     add, draw, new = buffer.adapter.add, buffer.adapter.sample, buffer.coming(ADDS)
     means: list[float] = []
 

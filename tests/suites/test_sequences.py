@@ -90,6 +90,12 @@ def test_a_peer_without_priorities_keeps_its_other_figures(monkeypatch):
     }
 
 
+def test_samples_that_are_drawn_before_the_adds_have_no_time_after_them(monkeypatch):
+    results = measured(monkeypatch, peers.DrawsAhead)
+    assert results[SAMPLE].outcome == results[PRIORITIZED].outcome == "ok"
+    assert results[AFTER_ADDS].outcome == "skipped" and "drawn ahead" in results[AFTER_ADDS].reason
+
+
 def test_ignored_priorities_leave_the_uniform_figures(monkeypatch):
     results = measured(monkeypatch, peers.IgnoresPriorities)
     assert {name: each.outcome for name, each in results.items()} == {
