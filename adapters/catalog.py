@@ -135,6 +135,7 @@ SEQUENCES_TOGETHER: dict[str, str] = {
 SEQUENCES_ON_REQUEST: dict[str, str] = {
     "torchrl[SliceSampler]": "adapters.peers.torchrl.sequences:TorchRLSlices",
     "flashbax[trajectories]": "adapters.peers.flashbax_sequences:FlashbaxTrajectories",
+    "rllib[episode rows]": "adapters.peers.rllib.sequences:RLlibRows",
 }
 
 
