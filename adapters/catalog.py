@@ -136,6 +136,8 @@ SEQUENCES_ON_REQUEST: dict[str, str] = {
     "torchrl[SliceSampler]": "adapters.peers.torchrl.sequences:TorchRLSlices",
     "flashbax[trajectories]": "adapters.peers.flashbax_sequences:FlashbaxTrajectories",
     "rllib[episode rows]": "adapters.peers.rllib.sequences:RLlibRows",
+    "tianshou[stack_num]": "adapters.peers.tianshou_sequences:TianshouStacks",
+    "tianshou[sample_avail]": "adapters.peers.tianshou_sequences:TianshouAvailable",
 }
 
 
