@@ -138,6 +138,7 @@ SEQUENCES_ON_REQUEST: dict[str, str] = {
     "rllib[episode rows]": "adapters.peers.rllib.sequences:RLlibRows",
     "tianshou[stack_num]": "adapters.peers.tianshou_sequences:TianshouStacks",
     "tianshou[sample_avail]": "adapters.peers.tianshou_sequences:TianshouAvailable",
+    "reverb[trajectories]": "adapters.peers.reverb.sequences:ReverbTrajectories",
 }
 
 
