@@ -139,6 +139,7 @@ SEQUENCES_ON_REQUEST: dict[str, str] = {
     "tianshou[stack_num]": "adapters.peers.tianshou_sequences:TianshouStacks",
     "tianshou[sample_avail]": "adapters.peers.tianshou_sequences:TianshouAvailable",
     "reverb[trajectories]": "adapters.peers.reverb.sequences:ReverbTrajectories",
+    "dreamerv3[Uniform]": "adapters.peers.dreamerv3:DreamerV3Uniform",
 }
 
 

@@ -10,7 +10,8 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 
-#: The venv for both libraries. It has a NumPy version from their time, and none of their other requirements.
+#: The venv for both libraries and DreamerV3. It has a NumPy version from their time, and none of their other
+#: requirements.
 VENV = "legacy"
 
 
