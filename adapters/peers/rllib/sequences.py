@@ -6,8 +6,8 @@ therefore taken from n + 1 timesteps, as views: `next_obs`, `rew` and `done` are
 last observation of an episode and the first of the next one, there is no step (`gaps`).
 
 Each call adds a part of an episode as lists, and a call with more of that episode continues it, as the parts of
-`SingleAgentEpisode.cut()` do. RLlib's default, episodes converted to arrays (`to_numpy`), is not used: sampling from
-lists is faster.
+`SingleAgentEpisode.cut()` do. RLlib's default, episodes converted to arrays (`to_numpy`), is not used: from lists, it
+samples faster, although it adds more slowly.
 
 PrioritizedEpisodeReplayBuffer draws only single transitions ("only sequences of length 1 are possible", docstring of
 its method `sample`).
