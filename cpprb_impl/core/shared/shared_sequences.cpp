@@ -175,28 +175,38 @@ Span SharedSequenceSampler::ending_in(std::uint64_t slot) const {
   return options_.ending_at(link.number(), link.is_last());
 }
 
-std::uint64_t SharedSequenceSampler::count() {
-  SharedSequenceView view = this->view();
-  view.catch_up();
-  std::uint64_t found = 0;
-  for (std::uint64_t slot = 0; slot < view.slots().count; ++slot) {
-    if (view.tree().leaves()[slot] > 0 && view.follow(slot, [](auto...) {}).rows == 0) view.refresh_leaf(slot);
-    if (view.tree().leaves()[slot] > 0) ++found;
-  }
-  return found;
-}
-
-std::uint64_t SharedSequenceSampler::longest_run() {
+// Calls see(slot, steps) for each stored row, the oldest first: `steps` of its run are stored, up to this one. One pass
+// over the rows costs far less than following the links of each sequence.
+template <class See>
+void SharedSequenceSampler::for_each_row(See see) const {
   const std::uint64_t head = store_.head(), cleared = store_.header_->cleared.load(acquire);
   const std::uint64_t tail = std::max(cleared, head - std::min(head, store_.capacity()));
-  std::vector<std::uint64_t> steps(head - tail);  // by row: the stored ones of its run up to this row; 0 if it is not
+  std::vector<std::uint32_t> steps(head - tail);  // by row; 0 if it is not stored
   for (std::uint64_t row = tail; row < head; ++row) {
     const std::uint64_t slot = row % store_.capacity();
     if (store_.row_in(slot) != row) continue;
     const std::uint64_t back = store_.link_in(slot).back(), nth = row - tail;
     steps[nth] = back == 0 || back > nth || steps[nth - back] == 0 ? 1 : steps[nth - back] + 1;
+    see(slot, steps[nth]);
   }
-  return steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
+}
+
+std::uint64_t SharedSequenceSampler::count() {
+  SharedSequenceView view = this->view();
+  view.catch_up();
+  const float* const leaves = view.tree().leaves();
+  std::uint64_t found = 0;
+  for_each_row([&](std::uint64_t slot, std::uint32_t steps) {
+    if (leaves[slot] > 0 && ending_in(slot).rows > steps) view.refresh_leaf(slot);
+    if (leaves[slot] > 0) ++found;
+  });
+  return found;
+}
+
+std::uint64_t SharedSequenceSampler::longest_run() {
+  std::uint32_t longest = 0;
+  for_each_row([&](std::uint64_t, std::uint32_t steps) { longest = std::max(longest, steps); });
+  return longest;
 }
 
 Found SharedSequenceSampler::sample(Random& random, DrawnSequences& drawn, const SequencePlaces& to, Waiting& waiting) {

@@ -112,6 +112,8 @@ class SharedSequenceSampler final : public SequenceSampler {
 
  private:
   SharedSequenceView view(SharedSequenceView::Target target = {});
+  template <class See>
+  void for_each_row(See see) const;
 
   SharedStore& store_;
   std::unique_ptr<PriorityView> own_;  // of whole episodes
