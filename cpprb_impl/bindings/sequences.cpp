@@ -169,6 +169,8 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
     LearnerGuard guard(call.store(), waiting);
     found = sequences.sampler.sample(ring.random, *drawn, places_of(ring, batch, time_major != 0), waiting);
     if (found == Found::rows) columns.finish(*drawn, batch.places());
+    if (found == Found::rows && beta != nullptr && ring.priorities.normalize == Normalize::none)
+      drawn->ends.candidates = sequences.sampler.count_roughly();
     if (found == Found::nothing) longest = sequences.sampler.longest_run();
   }
   if (found == Found::nothing) raise_none(options, longest);

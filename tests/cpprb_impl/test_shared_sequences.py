@@ -86,6 +86,16 @@ def test_draws_and_weights_follow_the_priorities(shape):
     np.testing.assert_allclose(pair.batch["weights"], expected, rtol=1e-4)
 
 
+def test_weights_without_normalization_are_relative_to_the_mean_over_sequences():
+    """Not over rows, with some of which no sequence ends."""
+    buffer = MPPrioritizedReplayBuffer(200, STEPS, sequences={"size": 4}, alpha=1, eps=0, normalize=None)
+    buffer.add(**steps(0, 0, 100), priorities=np.arange(1, 101))
+    ends = np.array([step for step in range(100) if step % 7 >= 3])
+    batch = buffer.sample_sequences(64, beta=0.5)
+    expected = ((batch["step"][:, -1, 0] + 1) / (ends + 1).mean()) ** -0.5
+    np.testing.assert_allclose(batch["weights"], expected, rtol=1e-5)
+
+
 def test_errors_of_steps_become_priorities_and_only_of_the_sequences_that_were_drawn():
     pair = SharedPrioritizedPair(30, size=3, options={"alpha": 1, "eps": 0})
     pair.add(np.random.default_rng(0), 20, ends=0)

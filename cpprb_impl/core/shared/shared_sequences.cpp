@@ -203,6 +203,13 @@ std::uint64_t SharedSequenceSampler::count() {
   return found;
 }
 
+std::uint64_t SharedSequenceSampler::count_roughly() {
+  SharedSequenceView view = this->view();
+  const float* const leaves = view.tree().leaves();
+  return static_cast<std::uint64_t>(
+      std::count_if(leaves, leaves + view.slots().count, [](float leaf) { return leaf > 0; }));
+}
+
 std::uint64_t SharedSequenceSampler::longest_run() {
   std::uint32_t longest = 0;
   for_each_row([&](std::uint64_t, std::uint32_t steps) { longest = std::max(longest, steps); });

@@ -105,6 +105,7 @@ class SharedSequenceSampler final : public SequenceSampler {
   Span ending_in(std::uint64_t slot) const override;
   std::size_t bytes() const override { return own_ ? own_->bytes() : 0; }
   std::uint64_t count() override;
+  std::uint64_t count_roughly() override;
   std::uint64_t longest_run() override;
   Found sample(Random& random, DrawnSequences& drawn, const SequencePlaces& to, Waiting& waiting) override;
   bool draw_episodes(Random& random, DrawnSequences& drawn) override;
