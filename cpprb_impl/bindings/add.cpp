@@ -68,15 +68,15 @@ namespace {
 
 // Rows of all environments in turn, unless `environments` has one for each.
 inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, BorrowedAddScratch& in,
-                            const std::vector<npy_int64>* environments, bool are_steps) {
+                            const std::vector<npy_int64>* environments, bool are_steps, const bool* firsts = nullptr) {
   CallGuard call(self);
   check_files(ring);
   const float leaf_of_max = ring.prioritized && !rows.has_priorities ? ring.leaf_of_max_priority() : 0;
   const NewRows all{in->data.data(), rows.count, rows.has_priorities ? in->leaves.data() : nullptr, leaf_of_max,
                     rows.largest};
   PythonWaiting waiting(call);
-  const std::uint64_t slot =
-      ring.streams.sequences ? add_linked(ring, all, environments, are_steps, waiting) : call.store().add(all, waiting);
+  const std::uint64_t slot = ring.streams.sequences ? add_linked(ring, all, environments, are_steps, waiting, firsts)
+                                                    : call.store().add(all, waiting);
   ring.streams.episode_rows += rows.count;
   return PyLong_FromUnsignedLongLong(slot);
 }
@@ -89,6 +89,17 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   BorrowedAddScratch in(ring.add_scratch);
   const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, environments, *in);
   return store_rows(self, ring, rows, in, nullptr, are_steps);
+}
+
+PyObject* add_stream_rows(PyObject* self, const std::vector<npy_int64>& streams, const std::vector<char>& firsts,
+                          PyObject* const* args, PyObject* names) {
+  Ring& ring = ring_of(self);
+  BorrowedAddScratch in(ring.add_scratch);
+  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, 0, names, 1, *in);
+  if (streams.size() != rows.count || firsts.size() != rows.count)
+    raise(PyExc_ValueError, "streams and firsts must have one value per row, got %zu and %zu values for %zu rows",
+          streams.size(), firsts.size(), rows.count);
+  return store_rows(self, ring, rows, in, &streams, true, reinterpret_cast<const bool*>(firsts.data()));
 }
 
 PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,

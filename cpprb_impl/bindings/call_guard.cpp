@@ -82,6 +82,7 @@ OneCall::OneCall(bool& taken, Waiting& waiting) : taken_(taken) {
 }
 
 void Ring::release_store() {
+  if (streams.sequences && streams.sequences->shared) streams.closed = std::move(streams.sequences->shared->links);
   streams.sequences.reset();
   sampler.reset();
   store.reset();

@@ -1,6 +1,8 @@
-// Reads and restores the links between the rows of a buffer with sequences, for copies and files.
+// Reads and restores the links between the rows of a buffer with sequences, for copies and files; links rows that the
+// explorers of other hosts have added.
 #include <algorithm>
 
+#include "one_call.hpp"
 #include "ring.hpp"
 #include "state.hpp"
 
@@ -89,6 +91,63 @@ PyObject* set_streams(PyObject* self, PyObject* given) {
   });
 }
 
+// The links of rows that this process adds to a shared ring.
+StreamLinks& shared_links(Ring& ring, const char* method) {
+  Sequences& sequences = sequences_of(ring, method);
+  if (!sequences.shared) raise(PyExc_TypeError, "%s() requires a shared buffer", method);
+  return sequences.shared->links;
+}
+
+std::vector<char> flags_of(PyObject* given) {
+  const Ref array(checked(PyArray_FROMANY(given, NPY_BOOL, 1, 1, NPY_ARRAY_CARRAY_RO)));
+  const char* const from = PyArray_BYTES(array.array());
+  return {from, from + PyArray_SIZE(array.array())};
+}
+
+PyObject* begin_runs(PyObject* self, PyObject* args) {
+  return guarded<PyObject*>(nullptr, [&] {
+    Py_ssize_t first;
+    PyObject* given;
+    if (!PyArg_ParseTuple(args, "nO", &first, &given)) throw PythonError();
+    const std::vector<char> begins = flags_of(given);
+    CallGuard call(self);
+    StreamLinks& links = shared_links(call.ring(), "_begin_runs");
+    if (first < 0) raise(PyExc_IndexError, "first must not be negative, got %zd", first);
+    PythonWaiting waiting(call);
+    const OneCall one(links.taken, waiting);
+    links.begin_runs(static_cast<std::size_t>(first), reinterpret_cast<const bool*>(begins.data()), begins.size());
+    Py_RETURN_NONE;
+  });
+}
+
+// Also after close(), since the process may continue its streams in a different buffer.
+PyObject* get_begins(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    Ring& ring = ring_of(self);
+    const StreamLinks& links = ring.streams.closed ? *ring.streams.closed : shared_links(ring, "_get_begins");
+    auto count = static_cast<npy_intp>(links.streams());
+    Ref array(checked(PyArray_SimpleNew(1, &count, NPY_BOOL)));
+    for (npy_intp i = 0; i < count; ++i)
+      PyArray_BYTES(array.array())[i] = static_cast<char>(links.begins_episode(static_cast<std::size_t>(i)));
+    return array.give();
+  });
+}
+
+PyObject* add_steps_of_streams(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (nargs != 2)
+      raise(PyExc_TypeError, "_add_steps() takes streams, firsts, and the fields of a transition as keywords");
+    const Ref given = as_indexes(args[0]);
+    const auto* from = static_cast<const npy_int64*>(PyArray_DATA(given.array()));
+    const std::vector<npy_int64> streams(from, from + PyArray_SIZE(given.array()));
+    const std::vector<char> firsts = flags_of(args[1]);
+    const auto known = static_cast<npy_int64>(shared_links(ring_of(self), "_add_steps").streams());
+    if (std::ranges::any_of(streams, [=](npy_int64 each) { return each < 0 || each >= known; }))
+      raise(PyExc_IndexError, "streams must be from 0 to %lld", static_cast<long long>(known) - 1);
+    return add_stream_rows(self, streams, firsts, args + 2, names);
+  });
+}
+
 PyMethodDef methods[] = {
     {"_get_links", get_links, METH_VARARGS,
      "_get_links(begin, end) -> uint32 (end - begin, 2), or None without sequences\n\n"
@@ -103,6 +162,17 @@ PyMethodDef methods[] = {
      "How many rows ago each stream got its newest transition (0: none), times 2, plus 1 if its next one begins an\n"
      "episode."},
     {"_set_streams", set_streams, METH_O, "_set_streams(streams)\n\nContinue from what `_get_streams` returned."},
+    {"_begin_runs", begin_runs, METH_VARARGS,
+     "_begin_runs(first, begins)\n\n"
+     "The next transitions that this process adds of the streams first, first + 1, ... continue none, and begin an\n"
+     "episode where `begins` is true. There may then be more streams than environments. Only for shared buffers."},
+    {"_get_begins", get_begins, METH_NOARGS,
+     "_get_begins() -> bool (streams,)\n\n"
+     "Whether the next transition of each stream of this process begins an episode. Only for shared buffers."},
+    {"_add_steps", method(add_steps_of_streams), METH_FASTCALL | METH_KEYWORDS,
+     "_add_steps(streams, firsts, /, **rows)\n\n"
+     "Store transitions as they are, each as the next one of its stream; `firsts` says whether it begins an episode.\n"
+     "Only for shared buffers."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -98,11 +98,12 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     CallGuard call(self);
     Ring& ring = call.ring();
     Sequences* const sequences = ring.streams.sequences.get();
-    if (sequences != nullptr) [[unlikely]]
-      priorities = sequence_priorities(ring, indexes, std::move(priorities),
-                                       ring.recent.sample_in(PyArray_BYTES(indexes.array())));
     Store& store = call.store();
     SharedStore* numbered = by == By::row ? &numbered_store(call, method) : nullptr;
+    if (sequences != nullptr) [[unlikely]]
+      priorities = by == By::row ? priorities_of_rows(ring, indexes, std::move(priorities))
+                                 : sequence_priorities(ring, indexes, std::move(priorities),
+                                                       ring.recent.sample_in(PyArray_BYTES(indexes.array())));
     npy_intp count, values;
     bool changed;
     std::size_t bad = kAllGood, missing = kAllGood;
@@ -164,6 +165,11 @@ PyMethodDef prioritized_methods[] = {
      "_draw($self, batch_size, /)\n--\n\n"
      "Return what `sample` draws from a shared buffer, with the rows' leaves and numbers instead of weights and\n"
      "indexes, the sum of all leaves, and the smallest leaf: a tuple of a dict and two floats."},
+    {"_draw_sequences", draw_sequences, METH_O,
+     "_draw_sequences($self, batch_size, /)\n--\n\n"
+     "Return what `sample_sequences` draws from a shared buffer, with the leaves and the numbers of their last steps\n"
+     "instead of weights and indexes, the sum of all leaves, the smallest leaf, and the number of sequences, or -1\n"
+     "unless `normalize` is None: a tuple of a dict, two floats and an int."},
     {"_update_rows", RB_SLOWED(update, prioritized_update<By::row>), METH_FASTCALL | METH_KEYWORDS,
      "_update_rows($self, /, rows, priorities)\n--\n\n"
      "Like `update_priorities`, for the transitions with these numbers in a shared buffer. Skips those that are no\n"

@@ -194,6 +194,9 @@ void check_files(const Ring& ring);
 // they continue the streams of steps.
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments,
                    bool are_steps);
+// The same for rows of these streams of a shared ring with sequences, and whether each is the first of its episode.
+PyObject* add_stream_rows(PyObject* self, const std::vector<npy_int64>& streams, const std::vector<char>& firsts,
+                          PyObject* const* args, PyObject* names);
 // The same if the order of rows is watched, or for rows of some environments; throws OrderFound.
 PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                            const std::vector<npy_int64>* environments);

@@ -145,11 +145,22 @@ SequencePlaces places_of(const Ring& ring, Batch& batch, bool time_major) {
   return places;
 }
 
-// Draws by priority if `beta` is given.
-PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_major, PyObject* out, const double* beta) {
-  static const std::vector<ExtraColumn> weighted = {{PyUnicode_InternFromString("weights"), NPY_FLOAT32},
-                                                    {PyUnicode_InternFromString("indexes"), NPY_INT64}},
-                                        none;
+// What a batch of sequences contains beside their steps: nothing, importance weights and indexes, or leaves and numbers
+// of rows.
+enum class With { nothing, weights, leaves };
+
+const std::vector<ExtraColumn>& columns_with(With with) {
+  static const std::vector<ExtraColumn> nothing,
+      weights = {{PyUnicode_InternFromString("weights"), NPY_FLOAT32},
+                 {PyUnicode_InternFromString("indexes"), NPY_INT64}},
+      leaves = {{PyUnicode_InternFromString("leaves"), NPY_FLOAT32}, {PyUnicode_InternFromString("rows"), NPY_INT64}};
+  return with == With::nothing ? nothing : with == With::weights ? weights : leaves;
+}
+
+// Draws by priority unless it is with nothing. Calls give(batch, what was drawn).
+template <class Give>
+PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_major, PyObject* out, With with,
+                          Give give) {
   const npy_intp count = batch_size(size);
   const int time_major = is_time_major == nullptr ? 0 : PyObject_IsTrue(is_time_major);
   if (time_major < 0) throw PythonError();
@@ -159,7 +170,7 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
   const SequenceOptions& options = sequences.sampler.options();
   const SequenceColumns columns(ring.fields, sequences.states, count, static_cast<npy_intp>(options.length()),
                                 time_major != 0, options.pads());
-  Batch batch(columns.all(), count, beta != nullptr ? weighted : none, for_batch(ring, out), &ring.recent);
+  Batch batch(columns.all(), count, columns_with(with), for_batch(ring, out), &ring.recent);
   Borrowed<DrawnSequences> drawn(sequences.drawn);
   drawn->ends.slots.resize(static_cast<std::size_t>(count));
   Found found = Found::rows;
@@ -169,18 +180,13 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
     LearnerGuard guard(call.store(), waiting);
     found = sequences.sampler.sample(ring.random, *drawn, places_of(ring, batch, time_major != 0), waiting);
     if (found == Found::rows) columns.finish(*drawn, batch.places());
-    if (found == Found::rows && beta != nullptr && ring.priorities.normalize == Normalize::none)
+    if (found == Found::rows && with != With::nothing && ring.priorities.normalize == Normalize::none)
       drawn->ends.candidates = sequences.sampler.count_roughly();
     if (found == Found::nothing) longest = sequences.sampler.longest_run();
   }
   if (found == Found::nothing) raise_none(options, longest);
   if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: the priority of every sequence is 0");
-  if (beta != nullptr) {
-    std::copy(drawn->ends.slots.begin(), drawn->ends.slots.end(), static_cast<npy_int64*>(batch.extra(1)));
-    importance_weights(drawn->ends, *beta, ring.priorities, call.store(), static_cast<float*>(batch.extra(0)));
-    if (drawn->ends.sample != 0) batch.is_sample(drawn->ends.sample, 1, ring.recent);
-  }
-  return batch.give();
+  return give(call, batch, drawn->ends);
 }
 
 // Reads the drawn episodes into a new batch. Returns false, without a batch, if a step was overwritten meanwhile.
@@ -224,7 +230,8 @@ PyObject* sample_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nar
   return guarded<PyObject*>(nullptr, [&] {
     PyObject* given[3];
     sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "time_major", "out"}, given);
-    return sequences_batch(self, given[0], given[1], given[2], nullptr);
+    return sequences_batch(self, given[0], given[1], given[2], With::nothing,
+                           [](CallGuard&, Batch& batch, const Drawn&) { return batch.give(); });
   });
 }
 
@@ -346,7 +353,7 @@ std::size_t stream_of(const Ring& ring, std::size_t row, const std::vector<npy_i
 }
 
 std::uint64_t add_to_shared(Ring& ring, NewRows rows, const std::vector<npy_int64>* environments, bool are_steps,
-                            Waiting& waiting) {
+                            Waiting& waiting, const bool* firsts) {
   const Sequences& sequences = *ring.streams.sequences;
   StreamLinks& links = sequences.shared->links;
   const OneCall one(links.taken, waiting);
@@ -357,7 +364,7 @@ std::uint64_t add_to_shared(Ring& ring, NewRows rows, const std::vector<npy_int6
   }
   rows.steps = links.begin_call(
       rows.count, [&](std::size_t i) { return stream_of(ring, i, environments); },
-      [&](std::size_t i) { return ends_episode(sequences.ends, rows.data, i); });
+      [&](std::size_t i) { return ends_episode(sequences.ends, rows.data, i); }, firsts);
   try {
     const std::uint64_t slot = ring.store->add(rows, waiting);
     links.end_call();
@@ -371,9 +378,9 @@ std::uint64_t add_to_shared(Ring& ring, NewRows rows, const std::vector<npy_int6
 }  // namespace
 
 std::uint64_t add_linked(Ring& ring, const NewRows& rows, const std::vector<npy_int64>* environments, bool are_steps,
-                         Waiting& waiting) {
+                         Waiting& waiting, const bool* firsts) {
   const Sequences& sequences = *ring.streams.sequences;
-  if (sequences.shared) return add_to_shared(ring, rows, environments, are_steps, waiting);
+  if (sequences.shared) return add_to_shared(ring, rows, environments, are_steps, waiting, firsts);
   const std::uint64_t slot = ring.store->add(rows, waiting), first = ring.store->head() - rows.count;
   Links& links = sequences.own->links;
   for (std::size_t i = 0; i < rows.count; ++i)
@@ -407,7 +414,11 @@ void restart_sequences(Ring& ring, Waiting& waiting) {
   sequences.shared->links.begin_episodes();
 }
 
-Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors, std::uint64_t sample) {
+namespace {
+
+// late() returns the places of the sequences that were overwritten.
+template <class SlotOf, class Late>
+Numbers combined_errors(Ring& ring, const Ref& indexes, Numbers errors, SlotOf slot_of, Late late) {
   if (!errors.array || PyArray_NDIM(errors.array.array()) < 2) return errors;
   const Sequences& sequences = *ring.streams.sequences;
   const SequenceOptions& options = sequences.sampler.options();
@@ -422,7 +433,7 @@ Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors, std:
   const auto* index = static_cast<const npy_int64*>(PyArray_DATA(indexes.array()));
   errors.read([&](const auto* error) {
     for (npy_intp i = 0; i < count; ++i, error += length) {
-      const auto slot = static_cast<std::uint64_t>(index[i]);
+      const std::uint64_t slot = slot_of(index[i]);
       const Span span = slot < ring.store->capacity() ? sequences.sampler.ending_in(slot) : Span{};
       double largest = 0, sum = 0;
       const std::uint32_t begin = std::max(options.burn_in, span.before), end = span.before + span.rows;
@@ -436,11 +447,26 @@ Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors, std:
   });
   // The slot of a sequence that was overwritten has a later row, with a different span: its errors were not looked at
   // where they should have been, and do not count.
-  if (sequences.shared) {
-    const auto late = static_cast<SharedStore&>(*ring.store).late(index, static_cast<std::size_t>(count), sample);
-    for (const std::size_t i : late) priority[i] = 0;
-  }
+  for (const std::size_t i : late(index, static_cast<std::size_t>(count))) priority[i] = 0;
   return Numbers(combined.get(), "priorities");
+}
+
+}  // namespace
+
+Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors, std::uint64_t sample) {
+  return combined_errors(
+      ring, indexes, std::move(errors), [](npy_int64 index) { return static_cast<std::uint64_t>(index); },
+      [&](const npy_int64* index, std::size_t count) -> std::vector<std::size_t> {
+        if (!ring.streams.sequences->shared) return {};
+        return static_cast<SharedStore&>(*ring.store).late(index, count, sample);
+      });
+}
+
+Numbers priorities_of_rows(Ring& ring, const Ref& rows, Numbers errors) {
+  const auto& store = static_cast<const SharedStore&>(*ring.store);
+  return combined_errors(
+      ring, rows, std::move(errors), [&](npy_int64 row) { return static_cast<std::uint64_t>(row) % store.capacity(); },
+      [&](const npy_int64* row, std::size_t count) { return store.late_rows(row, count); });
 }
 
 PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
@@ -448,7 +474,29 @@ PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py
     PyObject* given[4];
     sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "beta", "time_major", "out"}, given);
     const double beta = beta_of(given[1]);
-    return sequences_batch(self, given[0], given[2], given[3], &beta);
+    return sequences_batch(
+        self, given[0], given[2], given[3], With::weights, [beta](CallGuard& call, Batch& batch, const Drawn& ends) {
+          Ring& ring = call.ring();
+          std::copy(ends.slots.begin(), ends.slots.end(), static_cast<npy_int64*>(batch.extra(1)));
+          importance_weights(ends, beta, ring.priorities, call.store(), static_cast<float*>(batch.extra(0)));
+          if (ends.sample != 0) batch.is_sample(ends.sample, 1, ring.recent);
+          return batch.give();
+        });
+  });
+}
+
+PyObject* draw_sequences(PyObject* self, PyObject* size) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (!ring_of(self).is_shared) raise(PyExc_TypeError, "_draw_sequences() requires a shared buffer");
+    return sequences_batch(
+        self, size, nullptr, nullptr, With::leaves, [](CallGuard& call, Batch& batch, const Drawn& ends) {
+          std::copy(ends.leaves.begin(), ends.leaves.end(), static_cast<float*>(batch.extra(0)));
+          std::copy(ends.rows.begin(), ends.rows.end(), static_cast<npy_int64*>(batch.extra(1)));
+          const bool counted = call.ring().priorities.normalize == Normalize::none;
+          const auto candidates = counted ? static_cast<long long>(ends.candidates) : -1LL;
+          return checked(
+              Py_BuildValue("(NddL)", batch.give(), ends.total, static_cast<double>(ends.smallest), candidates));
+        });
   });
 }
 

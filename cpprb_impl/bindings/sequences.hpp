@@ -40,9 +40,10 @@ struct Sequences {
 SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fields);
 
 // Stores rows, and links them. Rows cycle through all environments, unless `environments` has one for each. If they are
-// not steps, none continues another. Returns what Store::add() returns.
+// not steps, none continues another. `firsts`, if given, says which rows of a shared ring are the first of their
+// episodes. Returns what Store::add() returns.
 std::uint64_t add_linked(Ring& ring, const NewRows& rows, const std::vector<npy_int64>* environments, bool are_steps,
-                         Waiting& waiting);
+                         Waiting& waiting, const bool* firsts = nullptr);
 // Ends the episode of every environment. Raises ValueError if this cannot be recorded.
 void end_sequences(Ring& ring);
 // Begins every stream anew, after the buffer was cleared.
@@ -52,8 +53,12 @@ void restart_sequences(Ring& ring, Waiting& waiting);
 // largest magnitude + (1 - eta) * the mean magnitude over the steps to learn from (Kapturowski et al. 2019,
 // section 2.3). Other numbers are returned as they are. `sample` is as in Store::update(). Raises ValueError.
 Numbers sequence_priorities(Ring& ring, const Ref& indexes, Numbers errors, std::uint64_t sample);
+// The same for the sequences of a shared ring that end with the rows with these numbers.
+Numbers priorities_of_rows(Ring& ring, const Ref& rows, Numbers errors);
 // sample_sequences() of a prioritized ring.
 PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+// _draw_sequences() of a prioritized ring that is shared.
+PyObject* draw_sequences(PyObject* self, PyObject* size);
 
 // Raises a ValueError that names the method if the ring has none.
 Sequences& sequences_of(Ring& ring, const char* method);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "nstep.hpp"
@@ -19,6 +20,7 @@ struct Streams {
   const std::unique_ptr<Nstep> nstep;    // the pending steps; null if each step is a transition
   std::unique_ptr<Order> order;          // what the next row should continue; null if it is not watched
   std::unique_ptr<Sequences> sequences;  // which rows continue which; null without the option
+  std::optional<StreamLinks> closed;     // the links of a shared ring's streams, once it is closed
   std::uint64_t episode_rows = 0;        // transitions since the last end of an episode
 
   // Called in a forked child. It has no other threads, and continues a private buffer's streams; a shared buffer's

@@ -111,6 +111,15 @@ std::vector<std::size_t> SharedStore::late(const std::int64_t* index, std::size_
   return places;
 }
 
+std::vector<std::size_t> SharedStore::late_rows(const std::int64_t* rows, std::size_t count) const {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto row = static_cast<std::uint64_t>(rows[i]);
+    if (row_in(row % capacity()) != row) places.push_back(i);
+  }
+  return places;
+}
+
 std::size_t SharedStore::update_rows(const std::int64_t* rows, std::size_t count, const float* leaves, double largest) {
   if (!priorities().update_rows(rows, count, leaves)) return kAllLate;
   raise_max_priority(largest);

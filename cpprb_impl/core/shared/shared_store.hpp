@@ -65,6 +65,8 @@ class SharedStore final : public Store {
                      std::uint64_t sample) override;
   // The places of those indexes whose rows update() would skip, because they are no longer stored.
   std::vector<std::size_t> late(const std::int64_t* index, std::size_t count, std::uint64_t sample);
+  // The same for the rows with these numbers, which update_rows() would skip.
+  std::vector<std::size_t> late_rows(const std::int64_t* rows, std::size_t count) const;
   // Like update(), for the rows with these numbers. Rows that are no longer stored are skipped.
   std::size_t update_rows(const std::int64_t* rows, std::size_t count, const float* leaves, double largest);
   float largest_leaf() override;

@@ -15,6 +15,14 @@ LinkWord StreamLinks::link(std::uint64_t row, const StreamStep& step, std::uint6
   return LinkWord::of(back, its.number, step.is_first, step.is_last);
 }
 
+void StreamLinks::begin_runs(std::size_t first, const bool* begin_episodes, std::size_t count) {
+  if (streams_.size() < first + count) streams_.resize(first + count);
+  for (std::size_t i = 0; i < count; ++i) {
+    streams_[first + i] = {};
+    streams_[first + i].begins = begin_episodes[i];
+  }
+}
+
 bool StreamLinks::is_in_episode() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const Of& each) { return !each.begins; });
 }

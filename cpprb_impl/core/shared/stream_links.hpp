@@ -27,16 +27,17 @@ class StreamLinks {
       : capacity_(capacity), across_(across), streams_(streams) {}
 
   // Begins a call of add(): one step for each row, of which `stream(i)` is the stream and `is_last(i)` says whether it
-  // ends its episode. Returns the steps, which are valid until the next call.
+  // ends its episode. `firsts`, if given, says which rows are the first of their episodes; otherwise, a row is if the
+  // one before it was the last. Returns the steps, which are valid until the next call.
   template <class Stream, class IsLast>
-  StreamStep* begin_call(std::size_t rows, Stream stream, IsLast is_last) {
+  StreamStep* begin_call(std::size_t rows, Stream stream, IsLast is_last, const bool* firsts = nullptr) {
     begins_.clear();
     for (const Of& each : streams_) begins_.push_back(each.begins);
     steps_.clear();
     for (std::size_t i = 0; i < rows; ++i) {
       const std::size_t of = stream(i);
       const bool last = is_last(i);
-      steps_.push_back({static_cast<std::uint32_t>(of), begins_[of] != 0, last});
+      steps_.push_back({static_cast<std::uint32_t>(of), firsts != nullptr ? firsts[i] : begins_[of] != 0, last});
       begins_[of] = last;
     }
     return steps_.data();
@@ -68,6 +69,12 @@ class StreamLinks {
   }
   // The next row of each stream begins an episode.
   void begin_episodes() { streams_.assign(streams_.size(), Of{}); }
+  // The next rows of the streams first, first + 1, ... begin runs, and episodes if `begin_episodes` says so. Makes room
+  // for these streams.
+  void begin_runs(std::size_t first, const bool* begin_episodes, std::size_t count);
+  std::size_t streams() const { return streams_.size(); }
+  // Whether the next row of the stream is the first of an episode.
+  bool begins_episode(std::size_t stream) const { return streams_[stream].begins; }
   // Whether a stream's newest row is not the last of its episode.
   bool is_in_episode() const;
 
