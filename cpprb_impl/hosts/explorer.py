@@ -18,20 +18,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import zmq
 
 from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer
 from cpprb_impl.buffers.single import PrioritizedReplayBuffer
+from cpprb_impl.buffers.transformed import TransformedBuffer
 from cpprb_impl.hosts import kept, wire
 from cpprb_impl.hosts.choice import CompressionChoice, LapTimes
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
+from cpprb_impl.hosts.sequences import Streams
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.hosts.wire import Reply, Request
 from cpprb_impl.layout.layout import Layout
+from cpprb_impl.ring.autoreset import Autoreset
 from cpprb_impl.ring.row_reader import RowReader
 
 log = logging.getLogger("cpprb_impl.hosts")
@@ -44,13 +47,37 @@ WINDOW = 8  # batches that are sent before the first is acknowledged
 STAGED = 4096  # most rows that may wait to be sent, not counting unfinished n-step windows
 EXTRA = ("weights", "indexes")
 ELSEWHERE, WAIT = "elsewhere", "wait"
+NOT_ENDED = (
+    "on_episode_end() cannot end the episode of a stored step in a shared buffer with sequences: a field that "
+    "`sequences` names as done must have ended it when the step was added"
+)
+
+
+class Environments(NamedTuple):
+    """Where a process's environments are in their episodes, which a different explorer of the process continues."""
+
+    begins: np.ndarray | None = None  # with sequences: whether the next step of each begins an episode
+    over: np.ndarray | None = None  # with autoreset: whether the next step of each only resets it
+
+
+NEW = Environments()  # at the beginning of their first episodes
 
 
 class LocalExplorer:
-    """Adds to this host's shard."""
+    """Adds to this host's shard.
 
-    def __init__(self, address: Address) -> None:
+    Parameters
+    ----------
+    address : Address
+    environments : Environments
+        The `environments` of the process's previous explorer, if there was one.
+    """
+
+    def __init__(self, address: Address, environments: Environments = NEW) -> None:
         self._buffer = MPPrioritizedReplayBuffer.attach(address.segment)
+        if environments.begins is not None:
+            self._buffer._begin_runs(0, environments.begins)
+        _continue(self._buffer, environments)
         self.follow(address)
         self.add, self.on_episode_end = self._buffer.add, self._buffer.on_episode_end
         self._closed, self._is_watched = threading.Event(), False
@@ -59,6 +86,12 @@ class LocalExplorer:
         """Learn the new address of the same shard, whose supervisor has changed."""
         self.address = address
         self._missing: float | None = None  # when the segment was first found without its name
+
+    @property
+    def environments(self) -> Environments:
+        """Where the environments are in their episodes, also after `close`."""
+        has_sequences = "sequences" in self._buffer._layout.options
+        return Environments(self._buffer._get_begins() if has_sequences else None, _over(self._buffer))
 
     def gone_for(self) -> float | None:
         """Return how many seconds ago the segment was found to have lost its name; None if it still has the name."""
@@ -100,6 +133,15 @@ class LocalExplorer:
         self._buffer.close()
 
 
+def _over(buffer: TransformedBuffer) -> np.ndarray | None:
+    return getattr(buffer._transform, "over", None)
+
+
+def _continue(buffer: TransformedBuffer, environments: Environments) -> None:
+    if environments.over is not None:
+        cast("Autoreset", buffer._transform).over = environments.over.copy()
+
+
 def _watch(
     explorer: weakref.ref[LocalExplorer], gone: weakref.WeakMethod[Callable[[], None]], closed: threading.Event
 ) -> None:
@@ -123,6 +165,7 @@ class Sent:
     rows: int
     end: int  # the number of the staged row after the batch's last row
     packed: bool  # whether its rows may be compressed
+    begins: np.ndarray  # as in `Environments`, after the batch
     to: int | None = None  # the server process that it may have been sent to
     at: float = 0.0  # when it was sent, in seconds spent compressing and waiting
     over: Link | None = None  # the connection that it was sent over
@@ -146,6 +189,8 @@ class RemoteExplorer:
     deadline : float
     compress : bool
         Whether rows may be compressed: they are if calls then take less time.
+    environments : Environments
+        As for `LocalExplorer`.
     """
 
     def __init__(
@@ -157,6 +202,7 @@ class RemoteExplorer:
         when_lost: str,
         deadline: float,
         compress: bool = True,
+        environments: Environments = NEW,
     ) -> None:
         self._find, self._keys = find, keys
         self._choice, self._waiting = CompressionChoice(compress), LapTimes()
@@ -168,15 +214,21 @@ class RemoteExplorer:
         self._capacity = STAGED + steps + -(STAGED + steps) % self._environments
         # Its leaves are the raw priorities, since alpha is 1 and eps is 0.
         staging = layout.private(self._capacity, alpha=1.0, eps=0.0, check_for_update=False)
+        self._streams = Streams(layout) if "sequences" in layout.options else None
+        added: Sequence[str] = EXTRA
+        if self._streams is not None:
+            staging, added = self._streams.staged(staging), (*EXTRA, self._streams.field)
         self._staged = PrioritizedReplayBuffer._of(staging)
-        columns = {name: rows for name, rows in self._staged.get_all_transitions().items() if name not in EXTRA}
+        _continue(self._staged, environments)
+        columns = {name: rows for name, rows in self._staged.get_all_transitions().items() if name not in added}
         fields = [(name, rows.dtype, rows.shape[1:]) for name, rows in columns.items()]
         self._columns, self._first_field = list(columns), fields[0]
         row_bytes = sum(rows.dtype.itemsize * math.prod(rows.shape[1:]) for rows in columns.values())
         self._most = min(max(BATCH_ROWS, BATCH_BYTES // row_bytes), wire.MOST_ADDED)  # rows per batch
         computed = (self._staged._steps() or {}).get("discount", ())
         self._read = RowReader([field for field in fields if field[0] not in computed], {"alpha": 1.0, "eps": 0.0})
-        self._settled = 0  # the staged row after the last acknowledged one
+        begins = np.ones(self._environments, bool) if environments.begins is None else environments.begins
+        self._settled = 0, begins  # `end` and `begins` of the last batch that needs no more acknowledgement
         self._own_priorities = False
         self._number = 0
         self._unanswered: deque[Sent] = deque()
@@ -197,7 +249,16 @@ class RemoteExplorer:
             self._own_priorities = own
         given = {**steps, "priorities": priorities} if own else steps
         for part in self._parts(given):
-            self._stage(partial(self._staged.add, **part))
+            self._stage(partial(self._staged.add, **self._with_streams(part)))
+
+    def _with_streams(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add the streams of a call's steps, with sequences."""
+        name, _, shape = self._first_field
+        if self._streams is None or name not in given:
+            return given
+        rows = math.prod(np.shape(given[name])) // max(1, math.prod(shape))
+        env_ids = None if "env_ids" in self._columns else given.get("env_ids")
+        return {**given, self._streams.field: self._streams.of_call(env_ids, rows)}
 
     def _parts(self, given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Divide steps into calls small enough for the staging buffer."""
@@ -215,7 +276,12 @@ class RemoteExplorer:
             yield {key: column[at : at + most] for key, column in columns.items()}
 
     def on_episode_end(self) -> None:
-        """End the episode: with n-step rewards, the remaining steps become rows."""
+        """End the episode: with n-step rewards, the remaining steps become rows.
+
+        With sequences, raises ValueError unless the last step of each environment ended its episode.
+        """
+        if (begins := self.environments.begins) is not None and not begins.all():
+            raise ValueError(NOT_ENDED)
         self._stage(self._staged.on_episode_end)
 
     def _stage(self, call: Callable[[], Any]) -> None:
@@ -233,9 +299,26 @@ class RemoteExplorer:
         return self._link is not None and bool(self._link.socket.poll(0))
 
     @property
+    def environments(self) -> Environments:
+        """Where the environments are in their episodes, after all staged steps."""
+        if self._streams is None:
+            return Environments(None, _over(self._staged))
+        _, begins = self._streams.words(self._staged.get(self._where(self._rows)), self._newest[1])
+        return Environments(begins, _over(self._staged))
+
+    def _where(self, rows: int) -> np.ndarray:
+        """Return the places of the oldest staged rows that are in no batch."""
+        return (self._first + np.arange(rows)) % self._capacity
+
+    @property
+    def _newest(self) -> tuple[int, np.ndarray]:
+        """`end` and `begins` of the newest batch."""
+        return (self._unanswered[-1].end, self._unanswered[-1].begins) if self._unanswered else self._settled
+
+    @property
     def _first(self) -> int:
         """The oldest staged row that is in no batch."""
-        return self._unanswered[-1].end if self._unanswered else self._settled
+        return self._newest[0]
 
     @property
     def _rows(self) -> int:
@@ -244,7 +327,7 @@ class RemoteExplorer:
 
     def _keep_only(self, sent: Iterable[Sent]) -> None:
         """Keep only these batches, and forget the others."""
-        self._settled = self._first
+        self._settled = self._newest
         self._unanswered = deque(sent)
 
     def flush(self) -> None:
@@ -262,17 +345,20 @@ class RemoteExplorer:
             self._send(min(self._rows, self._most))
 
     def _send(self, rows: int) -> None:
-        where = (self._first + np.arange(rows)) % self._capacity
+        where, begins = self._where(rows), self._newest[1]
         columns, packed = self._staged.get(where), self._choice.packed
         with self._waiting.running():
             parts: list[Any] = [wire.pack(columns[name]) if packed else columns[name] for name in self._columns]
+        if self._streams is not None:
+            steps, begins = self._streams.words(columns, begins)
+            parts.insert(0, steps)
         if self._own_priorities:
             parts.append(self._staged._get_leaves(where).astype(wire.PRIORITIES[1]))
         while len(self._unanswered) >= WINDOW or (self._unanswered and self._has_reply()):
             self._await_reply()
         number, end = self._number + 1, (self._first + rows) % self._capacity
         head = Request(wire.ADD, rows, number).packed()
-        sent = Sent(number, [head, self._name, *parts], rows, end, packed)
+        sent = Sent(number, [head, self._name, *parts], rows, end, packed, begins)
         self._number = number  # if the call is interrupted after this line, the shard asks for a greeting
         self._unanswered.append(sent)
         self._transmit()

@@ -4,6 +4,8 @@ Each batch is divided among the shards in proportion to their sums of priorities
 reply. A shard draws its part by priority, and replies with the leaves and the sum used in drawing. A row's probability
 is therefore known exactly even if the sums have changed meanwhile: stale sums make the estimate noisier, but not
 biased.
+
+With sequences, a batch consists of sequences instead of rows, and everything else is the same.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +26,7 @@ from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.choice import CompressionChoice, LapTimes
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
+from cpprb_impl.hosts.sequences import length_of
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.hosts.source import Batch, BatchPart, Source
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
@@ -62,6 +65,8 @@ class Learner:
         The divisor of importance weights, as for `PrioritizedReplayBuffer`.
     alpha, eps : float
         As for the shards.
+    sequences : mapping, optional
+        The shards' option, as their layouts contain it.
     """
 
     def __init__(
@@ -75,8 +80,9 @@ class Learner:
         normalize: str | None = "buffer",
         alpha: float = 0.6,
         eps: float = 1e-4,
+        sequences: Mapping[str, Any] | None = None,
     ) -> None:
-        self._normalize = normalize
+        self._normalize, self._sequences = normalize, sequences
         self._trial = PrioritizedRing(
             Layout(1, [("row", np.dtype(np.int8), (1,))], {"alpha": alpha, "eps": eps}, prioritized=True)
         )
@@ -151,15 +157,24 @@ class Learner:
 
     def get_stored_size(self) -> int:
         """Return the number of transitions in the shards that answer, including all stored before this call."""
+        self._ask_all(wire.DRAW)
+        return sum(source.stored for source in self._sources.values())
+
+    def get_valid_sequences(self) -> int:
+        """Return the number of sequences that can be drawn from the shards that answer."""
+        self._ask_all(wire.COUNT)
+        return sum(source.sequences for source in self._sources.values())
+
+    def _ask_all(self, kind: wire.Kind) -> None:
+        """Ask all shards for their sums, and wait for the answers."""
         end = time.monotonic() + self._deadline
         with self._whole_messages():
             self._look_for_shards()
             for source in self._sources.values():
                 if source.answers or source.is_new:  # a lost shard has been asked already
-                    self._ask(source, None, 0, 1, 0.0)
+                    self._ask(source, None, 0, 1, 0.0, kind)
             while any(source.pieces for source in self._sources.values()) and time.monotonic() < end:
                 self._poll(0.01)
-        return sum(source.stored for source in self._sources.values())
 
     @contextmanager
     def _whole_messages(self) -> Iterator[None]:
@@ -176,11 +191,13 @@ class Learner:
 
     # Requests.
 
-    def _ask(self, source: Source, batch: Batch | None, start: int, stop: int, share: float) -> None:
+    def _ask(
+        self, source: Source, batch: Batch | None, start: int, stop: int, share: float, kind: wire.Kind = wire.DRAW
+    ) -> None:
         self._numbers += 1
         packed = source.choice.packed
         source.pieces[self._numbers] = BatchPart(batch, start, stop, share, packed, self._sampling.seconds)
-        kind = wire.DRAW_PACKED if packed else wire.DRAW
+        kind = wire.DRAW_PACKED if packed and kind == wire.DRAW else kind
         source.link.socket.send(Request(kind, stop - start, self._numbers).packed())
 
     def _divide(self, batch: Batch, start: int, stop: int) -> bool:
@@ -223,7 +240,8 @@ class Learner:
     def _new_batch(self, rows: int) -> Batch:
         size = rows * sum(map(wire.bytes_of, self._columns))
         if size > MOST_BYTES:
-            raise ValueError(f"a batch must have at most {MOST_BYTES:,} bytes, got {rows:,} rows with {size:,} bytes")
+            what = "sequences" if self._sequences else "rows"
+            raise ValueError(f"a batch must have at most {MOST_BYTES:,} bytes, got {rows:,} {what} with {size:,} bytes")
         columns = {name: np.empty((rows, *shape), dtype) for name, dtype, shape in self._columns}
         return Batch(columns, np.empty(rows), np.empty(rows, np.int64), rows)
 
@@ -249,8 +267,10 @@ class Learner:
             log.warning("shard %d: %s", source.address.number, socket.recv().decode(errors="replace"))
             return
         source.total, source.smallest, source.stored = reply.total, reply.smallest, reply.stored
-        if reply.kind == wire.REFUSED:
-            socket.recv_multipart()  # the reason: the shard is empty, or every priority is 0
+        if reply.sequences >= 0:
+            source.sequences = reply.sequences
+        if reply.kind == wire.REFUSED:  # the shard is empty, or every priority is 0
+            source.why = b"".join(socket.recv_multipart()).decode(errors="replace")
             self._ask_others([piece] if piece else [])
             return
         if piece is None or piece.batch is None:
@@ -318,7 +338,8 @@ class Learner:
     def _unit(self, batch: Batch) -> float:
         """Return the probability of a row whose weight would be 1."""
         if self._normalize is None:
-            return 1 / max(1, sum(source.stored for source in self._sources.values()))
+            sources = self._sources.values()
+            return 1 / max(1, sum(source.sequences if self._sequences else source.stored for source in sources))
         least = float(batch.probabilities.min(initial=np.inf))
         return least if self._normalize == "batch" else min(batch.least, least)
 
@@ -346,7 +367,8 @@ class Learner:
     def _await_rows(self, start: float) -> None:
         """Ask all shards for their sums, and wait for an answer.
 
-        Raise ValueError if all shards that answer are empty, `ShardsLost` if no shard answers.
+        Raise ValueError if none that answers has rows to draw, with the reason of the one that stores most rows, and
+        `ShardsLost` if no shard answers.
         """
         for source in self._sources.values():
             if not source.pieces and source.link.heard < start:
@@ -354,8 +376,7 @@ class Learner:
         fresh = [source for source in self._sources.values() if source.answers and source.link.heard >= start]
         left = start + self._deadline - time.monotonic()
         if fresh and (left <= 0 or len(fresh) == len(self._sources)):
-            stored = any(source.stored for source in fresh)
-            raise ValueError(f"cannot sample{': every stored priority is 0' if stored else ' from an empty buffer'}")
+            raise ValueError(max(fresh, key=lambda source: source.stored).why)
         if left <= 0:
             raise ShardsLost(f"no shard answered within {self._deadline:g} s")
         self._poll(min(left, 0.05))
@@ -385,10 +406,34 @@ class Learner:
         For a bad argument, raise the exceptions of `PrioritizedReplayBuffer.update_priorities`. Nothing is sent then.
         """
         numbers = _whole_numbers(indexes)
+        if self._sequences and (errors := array_of("priorities", priorities)).ndim > 1:
+            self._send(numbers, self._checked(errors, numbers.size), wire.ERRORS)
+            return
         if not self._are_good(priorities, numbers.size):
             self._trial.update_priorities(np.zeros(numbers.size, np.int64), priorities)  # raises if they are invalid
         values = array_of("priorities", priorities).astype(np.float32, copy=False)
-        values = values.ravel() if values.ndim else np.full(numbers.size, values)
+        self._send(numbers, values.ravel() if values.ndim else np.full(numbers.size, values), wire.UPDATE)
+
+    def _checked(self, errors: np.ndarray, count: int) -> np.ndarray:
+        """Return the errors of the steps of sequences, float32 (count, steps). Raise ValueError if they are invalid.
+
+        Only the shards know which steps are padded, so the errors of these must be valid as well.
+        """
+        assert self._sequences
+        length = length_of(self._sequences)
+        if errors.shape != (count, length):
+            raise ValueError(
+                f"priorities must be of shape ({count},), or errors of shape ({count}, {length}), got {errors.shape}"
+            )
+        if errors.dtype.kind not in "biuf":
+            self._trial.update_priorities(np.zeros(errors.size, np.int64), errors)  # raises unless they are numbers
+        errors = errors.astype(np.float64)
+        largest = np.abs(errors[:, self._sequences["burn_in"] :]).max(axis=1)
+        self._trial.update_priorities(np.zeros(count, np.int64), largest)  # raises if one is not finite
+        return errors.astype(np.float32)
+
+    def _send(self, numbers: np.ndarray, values: np.ndarray, kind: wire.Kind) -> None:
+        """Send a value, or errors, for each of these rows to its shard."""
         with self._whole_messages():
             if time.monotonic() - self._polled > PROBE_SECONDS:  # the caller is not drawing batches
                 self._look_for_shards()
@@ -397,17 +442,18 @@ class Learner:
             for number, source in self._sources.items():
                 mine = shards == number
                 if mine.any():
-                    self._send_priorities(source, rows[mine], values[mine])
+                    self._send_to(source, rows[mine], values[mine], kind)
 
     def _are_good(self, priorities: Any, count: int) -> bool:
         """Return whether `priorities` is certainly an array of valid priorities; if False, they may still be valid."""
         usual = type(priorities) is np.ndarray and priorities.dtype.kind == "f" and priorities.size == count > 0
         return usual and priorities.min() >= 0 and priorities.max() <= self._good_up_to
 
-    def _send_priorities(self, source: Source, rows: np.ndarray, values: np.ndarray) -> None:
-        for at in range(0, len(rows), wire.MOST_UPDATED):
-            some = slice(at, at + wire.MOST_UPDATED)
-            head = Request(wire.UPDATE, len(rows[some]), 0).packed()
+    def _send_to(self, source: Source, rows: np.ndarray, values: np.ndarray, kind: wire.Kind) -> None:
+        most = max(1, wire.MOST_UPDATED // math.prod(values.shape[1:]))
+        for at in range(0, len(rows), most):
+            some = slice(at, at + most)
+            head = Request(kind, len(rows[some]), 0).packed()
             wire.send(source.link.socket, [head, rows[some], values[some]])
 
     def close(self) -> None:

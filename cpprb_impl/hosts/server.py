@@ -16,11 +16,13 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import zmq
 
 from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.sequences import length_of
 from cpprb_impl.hosts.strangers import Strangers, allow_connections
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 
@@ -74,30 +76,43 @@ class ServerSettings:
 
 
 class Drawer:
-    """Answers learners, which ask for rows and send new priorities."""
+    """Answers learners, which ask for rows or sequences and send new priorities."""
 
     def __init__(self, buffer: MPPrioritizedReplayBuffer) -> None:
         self.buffer = buffer
+        sequences = buffer._layout.options.get("sequences")
+        self.updates = {wire.UPDATE: [wire.ROWS, wire.PRIORITIES]}
+        self.kinds = {wire.DRAW, wire.DRAW_PACKED}
+        if sequences:
+            name, dtype, _ = wire.PRIORITIES
+            self.updates[wire.ERRORS] = [wire.ROWS, (name, dtype, (length_of(sequences),))]
+            self.kinds.add(wire.COUNT)
 
     def __call__(self, parts: Sequence[zmq.Frame]) -> Sequence[Any] | None:
         """Return the parts of the reply, or None if there is none. Raise `Malformed`, or an exception of the buffer."""
         request = Request.read(parts[0].bytes)
-        if request.kind == wire.UPDATE:
-            self.buffer._update_rows(**wire.arrays(parts[1:], request.rows, [wire.ROWS, wire.PRIORITIES]))
+        if request.kind in self.updates:
+            self.buffer._update_rows(**wire.arrays(parts[1:], request.rows, self.updates[request.kind]))
             return None
-        if request.kind not in (wire.DRAW, wire.DRAW_PACKED) or len(parts) != 1:
+        if request.kind not in self.kinds or len(parts) != 1:
             raise Malformed(f"a learner's request must be to draw or to update, got {request.kind!r}")
+        counted = self.buffer.get_valid_sequences() if request.kind == wire.COUNT else -1
         try:
-            rows, total, smallest = self.buffer._draw(request.rows)
+            rows, total, smallest, sequences = self._draw(request.rows)
         except ValueError as error:  # the shard is empty, or every priority is 0
-            refusal = Reply(wire.REFUSED, 0, request.number, stored=self.buffer.get_stored_size())
+            refusal = Reply(wire.REFUSED, 0, request.number, stored=self.buffer.get_stored_size(), sequences=0)
             return [refusal.packed(), str(error).encode()]
         stored = self.buffer.get_stored_size()
-        reply = Reply(wire.DRAW, request.rows, request.number, total, smallest, stored)
+        reply = Reply(wire.DRAW, request.rows, request.number, total, smallest, stored, max(counted, sequences))
         *fields, leaves, numbers = rows.values()
         if request.kind == wire.DRAW_PACKED:
             fields = [wire.pack(field) for field in fields]
         return [reply.packed(), leaves, numbers, *fields]
+
+    def _draw(self, rows: int) -> tuple[dict[str, np.ndarray], float, float, int]:
+        if wire.COUNT in self.kinds:
+            return self.buffer._draw_sequences(rows)
+        return (*self.buffer._draw(rows), -1)
 
 
 class Storer:
@@ -107,6 +122,9 @@ class Storer:
         self.buffer, self.columns = buffer, columns
         self.last: dict[bytes, int] = {}  # by explorer: the last batch that was stored or will not be sent again
         self.process = secrets.randbits(63)
+        # By explorer, with sequences: the first of its streams. Each explorer has as many as environments.
+        self.streams: dict[bytes, int] | None = {} if "sequences" in buffer._layout.options else None
+        self.unused: list[int] = []  # first streams of explorers that are not remembered
 
     def __call__(self, parts: Sequence[zmq.Frame]) -> Sequence[Any]:
         """Return the parts of the reply. Raise `Malformed`, or an exception of the buffer."""
@@ -121,19 +139,44 @@ class Storer:
         last = self.last.get(name, 0)
         if request.kind == wire.ADD and request.number <= last + 1:
             if request.number > last:
-                own = [wire.PRIORITIES] if len(columns) > len(self.columns) else []
-                self.buffer._add_rows(**wire.arrays(columns, request.rows, [*self.columns, *own], packed=True))
+                self._store(name, request.rows, columns)
                 self._remember(name, request.number)
             return [Reply(wire.ADD, request.rows, request.number).packed()]
         if request.kind == wire.HELLO:
+            if self.streams and name in self.streams and request.number > last:
+                self._begin_runs(self.streams[name])  # the batches in between were not stored here
             self._remember(name, max(last, request.number))
         return [Reply(wire.HELLO, 0, request.number, stored=self.process).packed()]
+
+    def _store(self, name: bytes, rows: int, parts: Sequence[zmq.Frame]) -> None:
+        steps, columns = ([], parts) if self.streams is None else (parts[:1], parts[1:])
+        own = [wire.PRIORITIES] if len(columns) > len(self.columns) else []
+        arrays = wire.arrays(columns, rows, [*self.columns, *own], packed=True)
+        if self.streams is None:
+            self.buffer._add_rows(**arrays)
+            return
+        words = wire.arrays(steps, rows, [wire.STEPS])["steps"].astype(np.int64)
+        streams, firsts = words >> 1, (words & 1).astype(bool)
+        if streams.max(initial=0) >= self.buffer.n_envs:
+            raise Malformed(f"a stream must be from 0 to {self.buffer.n_envs - 1}, got {streams.max()}")
+        if name not in self.streams:
+            first = self.unused.pop() if self.unused else len(self.streams) * self.buffer.n_envs
+            self._begin_runs(first)
+            self.streams[name] = first
+        self.buffer._add_steps(self.streams[name] + streams, firsts, **arrays)
+
+    def _begin_runs(self, first: int) -> None:
+        """Let the next steps of an explorer's streams continue none."""
+        self.buffer._begin_runs(first, np.zeros(self.buffer.n_envs, bool))
 
     def _remember(self, name: bytes, last: int) -> None:
         self.last.pop(name, None)
         self.last[name] = last
         if len(self.last) > REMEMBERED:
-            del self.last[next(iter(self.last))]
+            oldest = next(iter(self.last))
+            del self.last[oldest]
+            if self.streams and oldest in self.streams:
+                self.unused.append(self.streams.pop(oldest))
 
 
 def serve(router: zmq.Socket, strangers: Strangers, answer: Answer, end: Any) -> None:

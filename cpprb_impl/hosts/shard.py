@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from cpprb_impl.hosts import kept, wire
 from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.sequences import columns_of_sequences
 from cpprb_impl.hosts.server import DRAWING, STORING, ServerSettings
 from cpprb_impl.layout.layout import Layout
 
@@ -33,7 +34,7 @@ class Address:
     storing_port: int
     segment: str  # for processes of the same node
     node: str  # Ray's node ID of the host
-    columns: Sequence[wire.Column]
+    columns: Sequence[wire.Column]  # of the rows or sequences that learners draw
 
 
 class Server:
@@ -112,11 +113,13 @@ class Shard:
         own = own_address(host)
         self.buffer, self._name, number = kept.take_over(buffer, host) or kept.make(buffer, host, number, layout)
         self._keeper = kept.Keeper(self._name)
-        columns = wire.columns_of(self.buffer.get_all_transitions())
+        columns = drawn = wire.columns_of(self.buffer.get_all_transitions())
+        if sequences := layout.options.get("sequences"):
+            drawn = columns_of_sequences(columns, sequences)
         settings = {role: ServerSettings(role, self._name, own, 0, columns, keys) for role in (DRAWING, STORING)}
         self.servers = {role: Server(each) for role, each in settings.items()}
         drawing, storing = (self.servers[role].port for role in (DRAWING, STORING))
-        self.address = Address(number, host, drawing, storing, self._name, node, columns)
+        self.address = Address(number, host, drawing, storing, self._name, node, drawn)
 
     def get_servers(self) -> dict[str, int]:
         """Return the process ids of the servers."""

@@ -44,10 +44,12 @@ class Source:
         self.answers = False  # has answered since it was connected
         self.is_new = True  # has neither answered nor been abandoned
         self.total = self.smallest = 0.0
-        self.stored = 0
+        self.stored = self.sequences = 0
+        self.why = ""  # reason why it could draw no rows
 
     def forget(self) -> list[BatchPart]:
         """Forget the requested pieces, and return those that belong to batches."""
         pieces, self.pieces = [piece for piece in self.pieces.values() if piece.batch], {}
         self.answers, self.is_new, self.total, self.stored = False, False, 0.0, 0
+        self.sequences = 0
         return pieces

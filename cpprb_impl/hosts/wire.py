@@ -16,22 +16,27 @@ import zmq
 from cramjam import DecompressionError, lz4
 
 Column = tuple[str, str, tuple[int, ...]]  # name, dtype, shape of one row
-Kind = Literal[b"d", b"p", b"u", b"h", b"a", b"x"]
+Kind = Literal[b"d", b"p", b"c", b"u", b"e", b"h", b"a", b"x"]
 
+# With sequences, the rows that are drawn and updated are sequences, and a row's number is that of its last step.
 DRAW: Kind = b"d"  # draw `rows` rows; the reply has their leaves, row numbers, and a part per column
 DRAW_PACKED: Kind = b"p"  # the same, but columns may be compressed
+COUNT: Kind = b"c"  # the same as DRAW, and count all sequences
 UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and priorities; there is no reply
+ERRORS: Kind = b"e"  # the same for sequences, with the errors of all their steps instead of priorities
 # An explorer's greeting: the part is the explorer's name, and the number is that of the last batch that will not be
 # sent again. The reply's `stored` identifies the answering process, since a restarted process does not know any
 # explorers.
 HELLO: Kind = b"h"
-# Store `rows` rows: the parts are the explorer's name, each column and, if given, priorities. If an earlier batch is
+# Store `rows` rows: the parts are the explorer's name, with sequences the steps, each column and, if given, priorities.
+# If an earlier batch is
 # missing, nothing is stored, and the reply is the same as to a greeting: the explorer must greet again.
 ADD: Kind = b"a"
 REFUSED: Kind = b"x"  # only as a reply: nothing was done; its only part states the reason
 
 ROWS: Column = ("rows", "<i8", ())
 PRIORITIES: Column = ("priorities", "<f4", ())
+STEPS: Column = ("steps", "<u4", ())  # a step's stream, times 2, plus 1 if it is the first of its episode
 
 # Sizes in bytes: the smallest array that is worth compressing, the largest that LZ4 can compress, and the most that one
 # compressed byte can expand to.
@@ -46,7 +51,7 @@ class Malformed(ValueError):  # noqa: N818 (what the message is)
     """A message violates the format."""
 
 
-REQUEST, REPLY = struct.Struct("<cIQ"), struct.Struct("<cIQddQ")
+REQUEST, REPLY = struct.Struct("<cIQ"), struct.Struct("<cIQddQq")
 
 
 class Request(NamedTuple):
@@ -77,6 +82,7 @@ class Reply(NamedTuple):
     total: float = 0.0  # sum of the leaves of all rows in the shard at the time of drawing
     smallest: float = 0.0  # smallest of these leaves
     stored: int = 0  # rows in the shard; in reply to HELLO, a number that identifies the server process
+    sequences: int = -1  # sequences in the shard; -1 if they were not counted
 
     def packed(self) -> bytes:
         """Return the bytes of the part."""

@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cpprb_impl.buffers.shared import SHARED_PRIORITIZED, layout_of
 from cpprb_impl.buffers.shared import MPPrioritizedReplayBuffer as OneHost
 from cpprb_impl.hosts import wire
-from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
+from cpprb_impl.hosts.explorer import ELSEWHERE, NEW, WAIT, LocalExplorer, RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Address
@@ -33,6 +33,10 @@ from cpprb_impl.ray.options import parse_deadline, parse_flag, parse_hosts, pars
 UNENCRYPTED = (
     "encrypt=False sends all rows, priorities and the buffer's password in clear text: any machine that can read the "
     "network between the hosts can read and change the buffer. Omit encrypt unless that network is private"
+)
+OF_SEQUENCES = (
+    "sample() is not supported by a prioritized buffer with sequences, whose priorities belong to sequences: call "
+    "sample_sequences()"
 )
 START_SECONDS, CLOSE_SECONDS = 60.0, 15.0  # time for the shards to start, and to end
 
@@ -55,6 +59,10 @@ class PrioritizedReplayBuffer:
         As for `cpprb_impl.MPPrioritizedReplayBuffer`, with at least one field.
     alpha, eps, normalize, next_of, stack_compress, Nstep, n_envs, autoreset, default_dtype
         As for `cpprb_impl.MPPrioritizedReplayBuffer`.
+    sequences : dict, optional
+        As for `cpprb_impl.MPPrioritizedReplayBuffer`: `sample_sequences` then draws from all shards, and `sample`
+        raises TypeError. A sequence also begins anew with the next step after rows that were lost, and wherever an
+        explorer continues on a different shard. `save_transitions` and `load_transitions` raise ValueError.
     hosts : sequence of str, optional
         Addresses of the nodes that hold data; by default, all nodes that are alive.
     prefetch : int
@@ -97,6 +105,7 @@ class PrioritizedReplayBuffer:
         next_of: Names = None,
         stack_compress: Stacks = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        sequences: Mapping[str, Any] | None = None,
         n_envs: int = 1,
         autoreset: str | None = None,
         default_dtype: Any = None,
@@ -125,6 +134,7 @@ class PrioritizedReplayBuffer:
             "next_of": next_of,
             "stack_compress": stack_compress,
             "Nstep": Nstep,
+            "sequences": sequences,
             "n_envs": n_envs,
             "autoreset": autoreset,
             "default_dtype": default_dtype,
@@ -155,15 +165,17 @@ class PrioritizedReplayBuffer:
         self._finder: Finder | None = None
         self._learner_: Learner | None = None
         self._explorer_: LocalExplorer | RemoteExplorer | None = None
+        self._environments = NEW  # what the next explorer continues
 
     def _forget_explorer(self) -> None:
         self._add_slowly()
         if self._explorer_ is not None:
             self._explorer_.close()
+            self._environments = self._explorer_.environments
         self._explorer_ = None
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_finder", "_learner_", "_explorer_", "_process", "add")
+        own = ("_finder", "_learner_", "_explorer_", "_environments", "_process", "add")
         return {name: value for name, value in vars(self).items() if name not in own} | {"_is_maker": False}
 
     def _check_usable(self) -> None:
@@ -178,6 +190,14 @@ class PrioritizedReplayBuffer:
         return self._finder
 
     @property
+    def _sequences(self) -> Mapping[str, Any] | None:
+        return cast("Mapping[str, Any] | None", self._layout.options.get("sequences"))
+
+    def _check_sequences(self, method: str) -> None:
+        if self._sequences is None:
+            raise ValueError(f"{method}() requires a buffer that was created with the option `sequences`")
+
+    @property
     def _learner(self) -> Learner:
         self._check_usable()
         if self._learner_ is None:
@@ -187,6 +207,7 @@ class PrioritizedReplayBuffer:
                 prefetch=self._prefetch,
                 deadline=self._deadline,
                 compress=self._compress,
+                sequences=self._sequences,
                 **{name: self._layout.options[name] for name in ("normalize", "alpha", "eps")},
             )
         return self._learner_
@@ -206,13 +227,14 @@ class PrioritizedReplayBuffer:
                 when_lost=self._when_lost,
                 deadline=self._deadline,
                 compress=self._compress,
+                environments=self._environments,
             )
         return explorer
 
     def _local_explorer(self) -> LocalExplorer | None:
         address = self._shard_here()
         try:
-            return LocalExplorer(address) if address else None
+            return LocalExplorer(address, self._environments) if address else None
         except FileNotFoundError:  # the shard was lost, but may return
             return None
 
@@ -256,7 +278,10 @@ class PrioritizedReplayBuffer:
         vars(self).pop("add", None)
 
     def on_episode_end(self) -> None:
-        """End the episode of this process: see `MPPrioritizedReplayBuffer`."""
+        """End the episode of this process: see `MPPrioritizedReplayBuffer`.
+
+        If the shard of this host was lost and is back, this process adds to it again from now on.
+        """
         self._explorer.on_episode_end()
         if isinstance(self._explorer_, RemoteExplorer) and self._shard_here() is not None:
             # This host's shard was lost and is back. Switching within an episode would lose pending n-step windows.
@@ -291,11 +316,42 @@ class PrioritizedReplayBuffer:
             answer are empty.
         ShardsLost
             If no shard answers within the deadline.
+        TypeError
+            If the buffer has `sequences`.
         """
+        if self._sequences is not None:
+            raise TypeError(OF_SEQUENCES)
         return self._learner.sample(batch_size, beta)
 
+    def sample_sequences(self, batch_size: int, beta: float = 0.4, time_major: bool = False) -> dict[str, np.ndarray]:
+        """Return sequences of consecutive steps drawn by priority from all shards; uniformly if `alpha` is 0.
+
+        The result is that of `MPPrioritizedReplayBuffer.sample_sequences`, in new arrays. Weights are as for one buffer
+        with the sequences of all shards, normalised as `normalize` specifies.
+
+        Raises
+        ------
+        ValueError
+            If the buffer was created without `sequences`, no shard that answers has a sequence, or for the reasons for
+            which `sample` raises it.
+        ShardsLost
+            If no shard answers within the deadline.
+        """
+        self._check_sequences("sample_sequences")
+        batch = self._learner.sample(batch_size, beta)
+        if not time_major:
+            return batch
+        of_sequence = {"lengths", "weights", "indexes", *(self._sequences or {})["state"]}
+        return {
+            name: array if name in of_sequence else np.ascontiguousarray(array.swapaxes(0, 1))
+            for name, array in batch.items()
+        }
+
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
-        """Set the raw priorities of sampled transitions, skipping any that were overwritten or lost.
+        """Set the raw priorities of sampled transitions or sequences, skipping any that were overwritten or lost.
+
+        For sequences, `priorities` may also be the errors of all steps, (n, burn-in + size), which must be finite,
+        except those of the burn-in: the shard combines them as `cpprb_impl.PrioritizedReplayBuffer` does.
 
         For a bad argument, raises the exceptions of `cpprb_impl.PrioritizedReplayBuffer.update_priorities`.
         """
@@ -312,6 +368,15 @@ class PrioritizedReplayBuffer:
     def get_stored_size(self) -> int:
         """Return the number of transitions in the shards that answer, as last reported to this process."""
         return self._learner.get_stored_size()
+
+    def get_valid_sequences(self) -> int:
+        """Return the number of different sequences in the shards that answer.
+
+        Each shard looks at all of its sequences, so do not call this for each batch. Raises ValueError if the buffer
+        was created without `sequences`.
+        """
+        self._check_sequences("get_valid_sequences")
+        return self._learner.get_valid_sequences()
 
     def get_lost(self) -> list[str]:
         """Return the hosts whose shards do not answer this learner."""
@@ -335,7 +400,10 @@ class PrioritizedReplayBuffer:
         OSError
             If a file cannot be written; ConnectionError if a host has no shard, or a shard is lost meanwhile. The
             folder is then incomplete.
+        ValueError
+            If the buffer has `sequences`.
         """
+        self._refuse_files()
         saving.save(self._shards(), Path(folder))
 
     def load_transitions(self, folder: str | Path) -> None:
@@ -350,11 +418,17 @@ class PrioritizedReplayBuffer:
             If the folder contains no shard files, or one is missing. Nothing is loaded then.
         ValueError
             If a file has a wrong name: nothing is loaded then. If a file was truncated or changed, or comes from a
-            buffer with different fields or a different `Nstep`.
+            buffer with different fields or a different `Nstep`. If this buffer has `sequences`.
         ConnectionError
             If a host has no shard, or a shard is lost meanwhile.
         """
+        self._refuse_files()
         saving.load(self._shards(), Path(folder))
+
+    def _refuse_files(self) -> None:
+        self._check_usable()
+        if self._sequences is not None:
+            raise ValueError("a buffer over several hosts with sequences can be neither saved nor loaded")
 
     def _shards(self) -> list[Any]:
         """Return the handles of all shards. Raises ConnectionError if a living host has no shard in time."""
