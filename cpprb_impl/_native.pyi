@@ -1,7 +1,7 @@
 """Type stubs for the native rings; docstrings are in the compiled classes and in cpprb_impl's Python classes."""
 
 from collections.abc import MutableMapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,7 +41,11 @@ class Ring:
     def _add_rows(self, **rows: ArrayLike) -> int: ...
     def sample(self, batch_size: int, out: MutableMapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]: ...
     def sample_sequences(
-        self, batch_size: int, time_major: bool = False, out: MutableMapping[str, np.ndarray] | None = None
+        self,
+        batch_size: int,
+        time_major: bool = False,
+        out: MutableMapping[str, np.ndarray] | None = None,
+        frames: Literal["stacks", "single"] = "stacks",
     ) -> dict[str, np.ndarray]: ...
     def sample_episodes(self, batch_size: int, padded: bool = False) -> dict[str, np.ndarray]: ...
     def get_valid_sequences(self) -> int: ...
@@ -108,6 +112,7 @@ class PrioritizedRing(Ring):
         beta: float = 0.4,
         time_major: bool = False,
         out: MutableMapping[str, np.ndarray] | None = None,
+        frames: Literal["stacks", "single"] = "stacks",
     ) -> dict[str, np.ndarray]: ...
     def update_priorities(self, indexes: ArrayLike, priorities: ArrayLike) -> None: ...
     # For servers of a buffer over several hosts, which has no indexes of its own.

@@ -17,7 +17,7 @@ from cpprb_impl.layout.fields import integer
 INDEXES = "indexes"
 SLOTS = 2  # one being copied, and one being filled
 Draw = Callable[..., dict[str, np.ndarray]]
-Shape = tuple[str, int, bool]  # of a batch: the method that draws it, its size, whether time is its first axis
+Shape = tuple[Any, ...]  # of a batch: the method that draws it, its size, and the options that determine its arrays
 
 
 class Buffer(Protocol):
@@ -94,7 +94,7 @@ class TensorSampler:
         if self.device.type == "cpu":
             return _tensors(draw(batch_size, **options))
         count = integer("batch_size", batch_size)
-        shape = name, count, bool(options.get("time_major"))
+        shape = name, count, bool(options.get("time_major")), options.get("frames")
         if shape not in self._slots:
             like = _tensors(draw(count, **options))
             self._slots[shape] = itertools.cycle([_Slot(like) for _ in range(SLOTS)])

@@ -175,7 +175,7 @@ PyMethodDef prioritized_methods[] = {
      "Like `update_priorities`, for the transitions with these numbers in a shared buffer. Skips those that are no\n"
      "longer stored."},
     {"sample_sequences", RB_SLOWED(sample, sample_prioritized_sequences), METH_FASTCALL | METH_KEYWORDS,
-     "sample_sequences($self, /, batch_size, beta=0.4, time_major=False, out=None)\n--\n\n"
+     "sample_sequences($self, /, batch_size, beta=0.4, time_major=False, out=None, frames='stacks')\n--\n\n"
      "Return sequences of consecutive steps, drawn by priority, as `ReplayBuffer.sample_sequences` returns them, with\n"
      "\"weights\", float32, and \"indexes\", int64, both (batch_size,): the importance weights, as in `sample`, over "
      "the\n"

@@ -33,13 +33,36 @@ Field scalar(const char* name, int type, npy_intp bytes) {
   return field;
 }
 
+// Whether stacks are returned as single frames. Raises TypeError, ValueError.
+bool wants_single(PyObject* frames) {
+  if (frames == nullptr) return false;
+  if (!PyUnicode_Check(frames)) raise(PyExc_TypeError, "frames must be 'stacks' or 'single', got %R", frames);
+  if (PyUnicode_CompareWithASCIIString(frames, "single") == 0) return true;
+  if (PyUnicode_CompareWithASCIIString(frames, "stacks") == 0) return false;
+  raise(PyExc_ValueError, "frames must be 'stacks' or 'single', got %R", frames);
+}
+
 // The arrays of one batch of sequences, all of one length.
 class SequenceColumns {
  public:
   SequenceColumns(const std::vector<Field>& fields, const std::vector<std::size_t>& states, npy_intp sequences,
-                  npy_intp length, bool time_major, bool pads)
-      : fields_(fields), states_(states), sequences_(sequences), length_(length), time_major_(time_major), pads_(pads) {
-    for (std::size_t f = 0; f < fields.size(); ++f) add(like(fields[f]), !is_state(f));
+                  npy_intp length, bool time_major, bool pads, bool single = false)
+      : states_(states), sequences_(sequences), length_(length), time_major_(time_major), pads_(pads) {
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      Field step = like(fields[f]);
+      const Field& stack = fields[fields[f].next_of == FieldStorage::kNone ? f : fields[f].next_of];
+      npy_intp older = 0;
+      if (single && stack.stacked && !is_state(f)) {
+        const auto axis = step.shape.begin() + static_cast<std::ptrdiff_t>(stack.stack_axis);
+        older = *axis - 1;
+        step.bytes /= *axis;
+        step.shape.erase(axis);
+        single_.push_back({f, static_cast<std::size_t>(step.bytes), static_cast<std::size_t>(older), nullptr});
+      }
+      bytes_.push_back(static_cast<std::size_t>(step.bytes));
+      older_.push_back(static_cast<std::size_t>(older));
+      add(std::move(step), !is_state(f), older);
+    }
     add(scalar("is_first", NPY_BOOL, 1), true);
     if (!pads) return;
     add(scalar("mask", NPY_BOOL, 1), true);
@@ -47,19 +70,20 @@ class SequenceColumns {
   }
 
   const std::vector<Field>& all() const { return columns_; }
+  SequencePlaces places_in(Batch& batch) const;
   // Writes which steps are stored and which padded, and zeros in place of padded steps.
   void finish(const DrawnSequences& drawn, char* const* places) const;
 
  private:
   bool is_state(std::size_t f) const { return std::find(states_.begin(), states_.end(), f) != states_.end(); }
-  std::size_t place(std::size_t sequence, std::size_t step) const {
+  std::size_t place(std::size_t sequence, std::size_t step, std::size_t older = 0) const {
     return time_major_ ? step * static_cast<std::size_t>(sequences_) + sequence
-                       : sequence * static_cast<std::size_t>(length_) + step;
+                       : sequence * (static_cast<std::size_t>(length_) + older) + step;
   }
-  void add(Field field, bool of_each_step) {
-    field.rows = of_each_step && time_major_ ? length_ : sequences_;
+  void add(Field field, bool of_each_step, npy_intp older = 0) {
+    field.rows = of_each_step && time_major_ ? length_ + older : sequences_;
     if (of_each_step) {
-      const npy_intp second = time_major_ ? sequences_ : length_;
+      const npy_intp second = time_major_ ? sequences_ : length_ + older;
       field.shape.insert(field.shape.begin(), second);
       if (__builtin_mul_overflow(field.bytes, second, &field.bytes))
         field.bytes = NPY_MAX_INTP;  // too large to allocate
@@ -67,15 +91,26 @@ class SequenceColumns {
     columns_.push_back(std::move(field));
   }
 
-  const std::vector<Field>& fields_;
   const std::vector<std::size_t>& states_;
   npy_intp sequences_, length_;
   bool time_major_, pads_;
+  std::vector<std::size_t> bytes_, older_;  // by field: of a step or frame; frames before those of the steps
+  std::vector<SequencePlaces::Single> single_;
   std::vector<Field> columns_;
 };
 
+SequencePlaces SequenceColumns::places_in(Batch& batch) const {
+  const std::size_t fields = bytes_.size();
+  char* const* const at = batch.places();
+  SequencePlaces places{{at, at + fields}, std::vector<char*>(fields), single_, !states_.empty(), at[fields],
+                        time_major_};
+  for (const std::size_t f : states_) std::swap(places.steps[f], places.first[f]);
+  for (auto& each : places.single) each.to = std::exchange(places.steps[each.field], nullptr);
+  return places;
+}
+
 void SequenceColumns::finish(const DrawnSequences& drawn, char* const* places) const {
-  const std::size_t fields = fields_.size(), length = static_cast<std::size_t>(length_);
+  const std::size_t fields = bytes_.size(), length = static_cast<std::size_t>(length_);
   if (!pads_) return;
   char* const mask = places[fields + 1];
   auto* const lengths = reinterpret_cast<npy_int64*>(places[fields + 2]);
@@ -86,8 +121,9 @@ void SequenceColumns::finish(const DrawnSequences& drawn, char* const* places) c
       const bool is_stored = t >= span.before && t < span.before + span.rows;
       mask[place(b, t)] = static_cast<char>(is_stored);
       for (std::size_t f = 0; f < fields && !is_stored; ++f) {
-        const auto bytes = static_cast<std::size_t>(fields_[f].bytes);
-        if (!is_state(f)) std::memset(places[f] + place(b, t) * bytes, 0, bytes);
+        if (is_state(f)) continue;
+        const std::size_t frame = t < span.before ? t : t + older_[f];
+        std::memset(places[f] + place(b, frame, older_[f]) * bytes_[f], 0, bytes_[f]);
       }
     }
   }
@@ -135,16 +171,6 @@ void spread(DrawnSequences& drawn, std::size_t length) {
         static_cast<unsigned long long>(longest), static_cast<unsigned long long>(least - std::min(longest, least)));
 }
 
-SequencePlaces places_of(const Ring& ring, Batch& batch, bool time_major) {
-  const std::size_t fields = ring.fields.size();
-  SequencePlaces places{
-      {batch.places(), batch.places() + fields}, std::vector<char*>(fields), false, nullptr, time_major};
-  for (const std::size_t f : ring.streams.sequences->states) std::swap(places.steps[f], places.first[f]);
-  places.wants_first = !ring.streams.sequences->states.empty();
-  places.is_first = batch.places()[fields];
-  return places;
-}
-
 // What a batch of sequences contains beside their steps: nothing, importance weights and indexes, or leaves and numbers
 // of rows.
 enum class With { nothing, weights, leaves };
@@ -159,17 +185,19 @@ const std::vector<ExtraColumn>& columns_with(With with) {
 
 // Draws by priority unless it is with nothing. Calls give(batch, what was drawn).
 template <class Give>
-PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_major, PyObject* out, With with,
-                          Give give) {
+PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_major, PyObject* out, PyObject* frames,
+                          With with, Give give) {
   const npy_intp count = batch_size(size);
   const int time_major = is_time_major == nullptr ? 0 : PyObject_IsTrue(is_time_major);
   if (time_major < 0) throw PythonError();
+  const bool single = wants_single(frames);
   CallGuard call(self);
   Ring& ring = call.ring();
   Sequences& sequences = sequences_of(ring, "sample_sequences");
+  if (single && ring.is_shared) raise(PyExc_ValueError, "frames must be 'stacks' in a shared buffer, got 'single'");
   const SequenceOptions& options = sequences.sampler.options();
   const SequenceColumns columns(ring.fields, sequences.states, count, static_cast<npy_intp>(options.length()),
-                                time_major != 0, options.pads());
+                                time_major != 0, options.pads(), single);
   Batch batch(columns.all(), count, columns_with(with), for_batch(ring, out), &ring.recent);
   Borrowed<DrawnSequences> drawn(sequences.drawn);
   drawn->ends.slots.resize(static_cast<std::size_t>(count));
@@ -178,7 +206,7 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
   {
     PythonWaiting waiting(call);
     LearnerGuard guard(call.store(), waiting);
-    found = sequences.sampler.sample(ring.random, *drawn, places_of(ring, batch, time_major != 0), waiting);
+    found = sequences.sampler.sample(ring.random, *drawn, columns.places_in(batch), waiting);
     if (found == Found::rows) columns.finish(*drawn, batch.places());
     if (found == Found::rows && with != With::nothing && ring.priorities.normalize == Normalize::none)
       drawn->ends.candidates = sequences.sampler.count_roughly();
@@ -186,6 +214,11 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
   }
   if (found == Found::nothing) raise_none(options, longest);
   if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: the priority of every sequence is 0");
+  if (found == Found::jumps)
+    raise(PyExc_ValueError,
+          "frames must be 'stacks' for %U: within an episode, a stack is not that of the step before, advanced by one "
+          "frame",
+          ring.fields[drawn->jumping].name.get());
   return give(call, batch, drawn->ends);
 }
 
@@ -228,9 +261,9 @@ bool read_episodes(Ring& ring, DrawnSequences& drawn, npy_intp count, bool padde
 
 PyObject* sample_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    PyObject* given[3];
-    sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "time_major", "out"}, given);
-    return sequences_batch(self, given[0], given[1], given[2], With::nothing,
+    PyObject* given[4];
+    sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "time_major", "out", "frames"}, given);
+    return sequences_batch(self, given[0], given[1], given[2], given[3], With::nothing,
                            [](CallGuard&, Batch& batch, const Drawn&) { return batch.give(); });
   });
 }
@@ -273,15 +306,25 @@ PyObject* get_valid_sequences(PyObject* self, PyObject*) {
 
 PyMethodDef methods[] = {
     {"sample_sequences", RB_SLOWED(sample, sample_sequences), METH_FASTCALL | METH_KEYWORDS,
-     "sample_sequences($self, /, batch_size, time_major=False, out=None)\n--\n\n"
+     "sample_sequences($self, /, batch_size, time_major=False, out=None, frames='stacks')\n--\n\n"
      "Return sequences of consecutive steps, drawn uniformly, with replacement, from all that are wholly stored: a\n"
      "dict of arrays (batch_size, T, *shape), or (T, batch_size, *shape) if `time_major`. T is the burn-in plus the\n"
      "size of the option `sequences`. \"is_first\", bool, is true at the first step of an episode. If steps can be\n"
      "padded, \"mask\", bool, is false at a padded step, where all fields are 0, and \"lengths\", int64 "
      "(batch_size,),\n"
      "counts the other steps. Fields of stored state are (batch_size, *shape), of the first step. The arrays are new,\n"
-     "unless `out` is given: a dict with an array for each of these, which is filled and returned. Raises ValueError\n"
-     "if no sequence is stored, and says how many steps are missing, or if the buffer has no `sequences`."},
+     "unless `out` is given: a dict with an array for each of these, which is filled and returned.\n"
+     "With frames=\"single\", a field of k stacked frames (`stack_compress`) is an array of T + k - 1 frames, without\n"
+     "the axis along which they are stacked: the k frames of the first step, then the newest one of each other step, "
+     "so\n"
+     "that step t has the frames t to t + k - 1. Steps that are padded in front or at the end have frames of zeros.\n"
+     "If a sequence crosses the end of an episode, the frames before the first one of the next episode are those of "
+     "the\n"
+     "previous episode.\n"
+     "Raises ValueError if no sequence is stored, and says how many steps are missing; if the buffer has no\n"
+     "`sequences`; or, with frames=\"single\", if a stack is not that of the episode's step before, advanced by one "
+     "frame,\n"
+     "or if the buffer is shared."},
     {"sample_episodes", method(sample_episodes), METH_FASTCALL | METH_KEYWORDS,
      "sample_episodes($self, /, batch_size, padded=False)\n--\n\n"
      "Return episodes, drawn uniformly, with replacement, from those of which every step is stored, from the first to\n"
@@ -471,17 +514,19 @@ Numbers priorities_of_rows(Ring& ring, const Ref& rows, Numbers errors) {
 
 PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    PyObject* given[4];
-    sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "beta", "time_major", "out"}, given);
+    PyObject* given[5];
+    sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "beta", "time_major", "out", "frames"},
+                   given);
     const double beta = beta_of(given[1]);
-    return sequences_batch(
-        self, given[0], given[2], given[3], With::weights, [beta](CallGuard& call, Batch& batch, const Drawn& ends) {
-          Ring& ring = call.ring();
-          std::copy(ends.slots.begin(), ends.slots.end(), static_cast<npy_int64*>(batch.extra(1)));
-          importance_weights(ends, beta, ring.priorities, call.store(), static_cast<float*>(batch.extra(0)));
-          if (ends.sample != 0) batch.is_sample(ends.sample, 1, ring.recent);
-          return batch.give();
-        });
+    return sequences_batch(self, given[0], given[2], given[3], given[4], With::weights,
+                           [beta](CallGuard& call, Batch& batch, const Drawn& ends) {
+                             Ring& ring = call.ring();
+                             std::copy(ends.slots.begin(), ends.slots.end(), static_cast<npy_int64*>(batch.extra(1)));
+                             importance_weights(ends, beta, ring.priorities, call.store(),
+                                                static_cast<float*>(batch.extra(0)));
+                             if (ends.sample != 0) batch.is_sample(ends.sample, 1, ring.recent);
+                             return batch.give();
+                           });
   });
 }
 
@@ -489,7 +534,7 @@ PyObject* draw_sequences(PyObject* self, PyObject* size) {
   return guarded<PyObject*>(nullptr, [&] {
     if (!ring_of(self).is_shared) raise(PyExc_TypeError, "_draw_sequences() requires a shared buffer");
     return sequences_batch(
-        self, size, nullptr, nullptr, With::leaves, [](CallGuard& call, Batch& batch, const Drawn& ends) {
+        self, size, nullptr, nullptr, nullptr, With::leaves, [](CallGuard& call, Batch& batch, const Drawn& ends) {
           std::copy(ends.leaves.begin(), ends.leaves.end(), static_cast<float*>(batch.extra(0)));
           std::copy(ends.rows.begin(), ends.rows.end(), static_cast<npy_int64*>(batch.extra(1)));
           const bool counted = call.ring().priorities.normalize == Normalize::none;

@@ -167,7 +167,26 @@ Found SequenceQueue::sample(Random& random, DrawnSequences& drawn, const Sequenc
   PrivateStore::View view(store_);
   view.read(drawn.steps, to.steps.data(), waiting);
   if (to.wants_first) view.read(drawn.first, to.first.data(), waiting);
-  return Found::rows;
+  bool jumps = false;
+  if (!to.single.empty()) store_.copy(drawn.steps.slots.size(), waiting, [&] { jumps = !read_single(drawn, to); });
+  return jumps ? Found::jumps : Found::rows;
+}
+
+bool SequenceQueue::read_single(DrawnSequences& drawn, const SequencePlaces& to) const {
+  const std::size_t sequences = drawn.spans.size(), length = options_.length();
+  const std::size_t step = to.step(sequences), sequence = to.sequence(length);
+  for (const auto& [field, frame_bytes, older, frames] : to.single) {
+    drawn.jumping = field;
+    for (std::size_t b = 0; b < sequences; ++b) {
+      const Span span = drawn.spans[b];
+      const std::size_t first = b * sequence + span.before * step;
+      const std::size_t place = b * to.sequence(length + older) + span.before * step;
+      if (store_.rows().read_single(field, drawn.steps.slots.data() + first, to.is_first + first, step, span.rows,
+                                    frames + place * frame_bytes, step * frame_bytes) != span.rows)
+        return false;
+    }
+  }
+  return true;
 }
 
 bool SequenceQueue::draw_episodes(Random& random, DrawnSequences& drawn) {

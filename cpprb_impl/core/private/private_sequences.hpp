@@ -50,6 +50,7 @@ class SequenceQueue final : public SequenceSampler {
   void catch_up();
   bool draw(Random& random, DrawnSequences& drawn);  // returns whether there are any sequences
   void find_steps(DrawnSequences& drawn, const SequencePlaces& to) const;
+  bool read_single(DrawnSequences& drawn, const SequencePlaces& to) const;  // returns whether no stack jumps
   // Draws the last row of a sequence; Links::kNone if there is none.
   std::uint64_t draw_end(Random& random);
   // Writes the slots of `rows` steps, of which the last is in slot `last`, to to[0], to[step], ...; returns the first.

@@ -24,6 +24,8 @@ class PrivateStore final : public Store {
   // Creates an empty store, with the files and streams of `rows`. Throws TooLarge, std::bad_alloc, std::system_error.
   PrivateStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update);
 
+  using Store::copy;
+
   std::uint64_t capacity() const override { return capacity_; }
   std::uint64_t next_slot() const override { return head_ % capacity_; }
   std::uint64_t stored() override { return head_ - tail_; }

@@ -64,6 +64,12 @@ class Rows {
   // Copies the values of rows slots[first] .. slots[last - 1] to places first .. last - 1 of to[field]; null for a
   // field that is not wanted. `count` is the length of `slots`.
   void read(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count, char* const* to) const;
+  // Copies the stacks of a field in `count` consecutive steps, in slots[0], slots[step], ..., as single frames to `to`,
+  // to + apart, ...: the frames of the first step's stack, then the newest frame of each other step. Returns the first
+  // step whose stack does not continue the one before it by one frame, unless begins[t * step] says that an episode
+  // begins with it; `count` if there is none. Not for shared rows.
+  std::size_t read_single(std::size_t field, const std::size_t* slots, const char* begins, std::size_t step,
+                          std::size_t count, char* to, std::size_t apart) const;
   // How many rows should be checked and then read at a time.
   std::size_t tile() const;
   void prefetch(const std::size_t* slots, std::size_t count) const {
@@ -109,6 +115,10 @@ class Rows {
   void read_wide(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
                  char* const* to) const;
   void read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
+  const FrameStream& stream_of(std::size_t f, std::size_t slot) const {
+    return streams_[is_next(f) ? fields_[f].next_of : f][slot % environments_];
+  }
+  bool continues(std::size_t f, std::size_t slot, std::size_t earlier) const;
   void read_shared(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
   // For the first field of a file: the largest size that the file can reach. For any other field: 0.
   std::uint64_t file_bytes(std::size_t f, std::uint64_t capacity) const;

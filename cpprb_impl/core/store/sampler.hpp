@@ -27,7 +27,9 @@ struct Drawn {
   std::uint64_t sample = 0;         // number of the sample, from 1 on; 0 if updates do not need it
 };
 
-enum class Found { rows, nothing, no_mass };  // no_mass: there are rows, but every priority is 0
+// no_mass: there are rows, but every priority is 0; jumps: a stack does not continue the one of the step before it by
+// one frame, so that a sequence cannot be read as single frames.
+enum class Found { rows, nothing, no_mass, jumps };
 
 class Sampler {
  public:

@@ -17,6 +17,7 @@ struct DrawnSequences {
   Drawn first;  // each sequence's first step
   Drawn steps;  // each step of each sequence; a padded step has the slot of another one
   std::vector<Span> spans;
+  std::size_t jumping = 0;  // if Found::jumps: the field with that stack
 };
 
 // Where the values of a batch of sequences go. The step t of sequence b is in place b * length + t or, if `time_major`,
@@ -24,6 +25,14 @@ struct DrawnSequences {
 struct SequencePlaces {
   std::vector<char*> steps;  // by field: the values of every step; null for a field that is not wanted
   std::vector<char*> first;  // by field: the values of each sequence's first step; null, too
+  // For a field whose stacks are read as single frames, with `older` frames per stack beside the newest: the frames of
+  // the first step's stack, then the newest frame of each other step, as if they were length + older steps. Only in a
+  // private store.
+  struct Single {
+    std::size_t field, frame_bytes, older;
+    char* to;
+  };
+  std::vector<Single> single;
   bool wants_first = false;  // whether any of `first` is not null
   char* is_first;            // by step: whether it is the first of its episode
   bool time_major;
