@@ -75,8 +75,10 @@ inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, B
   const NewRows all{in->data.data(), rows.count, rows.has_priorities ? in->leaves.data() : nullptr, leaf_of_max,
                     rows.largest};
   PythonWaiting waiting(call);
-  const std::uint64_t slot = ring.streams.sequences ? add_linked(ring, all, environments, are_steps, waiting, firsts)
-                                                    : call.store().add(all, waiting);
+  const Numbers* const priorities = rows.has_priorities ? &rows.priorities : nullptr;
+  const std::uint64_t slot = ring.streams.sequences
+                                 ? add_linked(ring, all, priorities, environments, are_steps, waiting, firsts)
+                                 : call.store().add(all, waiting);
   ring.streams.episode_rows += rows.count;
   return PyLong_FromUnsignedLongLong(slot);
 }

@@ -16,6 +16,18 @@ PrivateSequences* private_sequences(Ring& ring) {
   return ring.streams.sequences->own.get();
 }
 
+void check_rows(CallGuard& call, Py_ssize_t begin, Py_ssize_t end) {
+  const auto stored = static_cast<Py_ssize_t>(call.store().stored());
+  if (begin < 0 || begin > end || end > stored)
+    raise(PyExc_IndexError, "rows must be from 0 to %zd, got %zd to %zd", stored, begin, end);
+}
+
+// The slot of a row, counted from the oldest.
+std::uint64_t slot_of(CallGuard& call, Py_ssize_t row) {
+  const std::uint64_t oldest = call.store().head() - call.store().stored();
+  return (oldest + static_cast<std::uint64_t>(row)) % call.store().capacity();
+}
+
 PyObject* get_links(PyObject* self, PyObject* args) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     Py_ssize_t begin, end;
@@ -23,16 +35,13 @@ PyObject* get_links(PyObject* self, PyObject* args) {
     CallGuard call(self);
     const PrivateSequences* sequences = private_sequences(call.ring());
     if (sequences == nullptr) Py_RETURN_NONE;
-    const auto stored = static_cast<Py_ssize_t>(call.store().stored());
-    if (begin < 0 || begin > end || end > stored)
-      raise(PyExc_IndexError, "rows must be from 0 to %zd, got %zd to %zd", stored, begin, end);
+    check_rows(call, begin, end);
     const Links& links = sequences->links;
     npy_intp dims[] = {end - begin, 2};
     Ref array(checked(PyArray_SimpleNew(2, dims, NPY_UINT32)));
     auto* to = static_cast<npy_uint32*>(PyArray_DATA(array.array()));
-    const std::uint64_t oldest = call.store().head() - call.store().stored();
     for (Py_ssize_t i = begin; i < end; ++i) {
-      const std::uint64_t slot = (oldest + static_cast<std::uint64_t>(i)) % call.store().capacity();
+      const std::uint64_t slot = slot_of(call, i);
       *to++ = links.link(slot);
       *to++ = links.number(slot);
     }
@@ -51,15 +60,46 @@ PyObject* set_links(PyObject* self, PyObject* args) {
     CallGuard call(self);
     sequences_of(call.ring(), "_set_links");
     PrivateSequences& sequences = *private_sequences(call.ring());
-    const auto stored = static_cast<npy_intp>(call.store().stored());
-    if (begin < 0 || begin + count > stored)
-      raise(PyExc_IndexError, "rows must be from 0 to %zd, got %zd to %zd", stored, begin, begin + count);
+    check_rows(call, begin, begin + count);
     const std::uint64_t tail = call.store().head() - call.store().stored();
     const std::uint64_t first = tail + static_cast<std::uint64_t>(begin);
     for (npy_intp i = 0; i < count; ++i)
       sequences.links.put(first + static_cast<std::uint64_t>(i), tail, links[2 * i], links[2 * i + 1]);
     sequences.sampler.changed_from(first);
     sequences.episodes.changed_from(first);
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* get_errors(PyObject* self, PyObject* args) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    Py_ssize_t begin, end;
+    if (!PyArg_ParseTuple(args, "nn", &begin, &end)) throw PythonError();
+    CallGuard call(self);
+    const Sequences* sequences = call.ring().streams.sequences.get();
+    if (sequences == nullptr || !sequences->errors) Py_RETURN_NONE;
+    check_rows(call, begin, end);
+    npy_intp count = end - begin;
+    Ref array(checked(PyArray_SimpleNew(1, &count, NPY_FLOAT32)));
+    auto* to = static_cast<npy_float32*>(PyArray_DATA(array.array()));
+    for (Py_ssize_t i = begin; i < end; ++i) *to++ = sequences->errors->error(slot_of(call, i));
+    return array.give();
+  });
+}
+
+PyObject* set_errors(PyObject* self, PyObject* args) {
+  return guarded<PyObject*>(nullptr, [&] {
+    Py_ssize_t begin;
+    PyObject* given;
+    if (!PyArg_ParseTuple(args, "nO", &begin, &given)) throw PythonError();
+    const Ref array(checked(PyArray_FROMANY(given, NPY_FLOAT32, 1, 1, NPY_ARRAY_CARRAY_RO)));
+    const auto* error = static_cast<const npy_float32*>(PyArray_DATA(array.array()));
+    const npy_intp count = PyArray_SIZE(array.array());
+    CallGuard call(self);
+    const Sequences& sequences = sequences_of(call.ring(), "_set_errors");
+    if (!sequences.errors) raise(PyExc_ValueError, "_set_errors() requires sequences with overlap='all'");
+    check_rows(call, begin, begin + count);
+    for (npy_intp i = 0; i < count; ++i) sequences.errors->set(slot_of(call, begin + i), static_cast<double>(error[i]));
     Py_RETURN_NONE;
   });
 }
@@ -157,6 +197,14 @@ PyMethodDef methods[] = {
      "episode; and its step in its episode, or in its stream if sequences may cross ends, from 1 on."},
     {"_set_links", set_links, METH_VARARGS,
      "_set_links(begin, links)\n\nSet the links of the transitions begin, begin + 1, ..., counted from the oldest."},
+    {"_get_errors", get_errors, METH_VARARGS,
+     "_get_errors(begin, end) -> float32 (end - begin,), or None unless errors change overlapping sequences\n\n"
+     "The magnitudes of the errors of the transitions begin, begin + 1, ..., end - 1, counted from the oldest."},
+    {"_set_errors", set_errors, METH_VARARGS,
+     "_set_errors(begin, errors)\n\n"
+     "Set the magnitudes of the errors of the transitions begin, begin + 1, ..., counted from the oldest. The "
+     "priorities\n"
+     "of sequences do not change."},
     {"_get_streams", get_streams, METH_NOARGS,
      "_get_streams() -> int64 (n_envs,), or None without sequences\n\n"
      "How many rows ago each stream got its newest transition (0: none), times 2, plus 1 if its next one begins an\n"

@@ -98,12 +98,14 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     CallGuard call(self);
     Ring& ring = call.ring();
     Sequences* const sequences = ring.streams.sequences.get();
+    std::vector<float> magnitudes;  // of the errors, for the other sequences that contain these steps
     Store& store = call.store();
     SharedStore* numbered = by == By::row ? &numbered_store(call, method) : nullptr;
     if (sequences != nullptr) [[unlikely]]
-      priorities = by == By::row ? priorities_of_rows(ring, indexes, std::move(priorities))
-                                 : sequence_priorities(ring, indexes, std::move(priorities),
-                                                       ring.recent.sample_in(PyArray_BYTES(indexes.array())));
+      priorities = by == By::row
+                       ? priorities_of_rows(ring, indexes, std::move(priorities))
+                       : sequence_priorities(ring, indexes, std::move(priorities),
+                                             ring.recent.sample_in(PyArray_BYTES(indexes.array())), magnitudes);
     npy_intp count, values;
     bool changed;
     std::size_t bad = kAllGood, missing = kAllGood;
@@ -133,6 +135,8 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
                   store.holds(slot) && !sequences->own->sampler.is_end(slot))
                 drawn->leaves[i] = store.leaf(slot);  // its sequence was overwritten
           missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest, sample);
+          if (missing == kAllGood && !magnitudes.empty()) [[unlikely]]
+            update_overlapping(ring, index, magnitudes, sample);
         }
         if (missing == kAllGood) ring.let_max_priority_fall();
       }

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.contents.state import add_columns, restore, set_leaves, set_links
+from cpprb_impl.contents.state import add_columns, restore, set_errors, set_leaves, set_links
 from cpprb_impl.ring.base import BufferBase
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class SavableBuffer(BufferBase):
                         contents.leaves,
                         contents.pending,
                         contents.links,
+                        contents.errors,
                     )
                     vars(self).update(contents.attributes)
                 else:
@@ -136,6 +137,8 @@ class SavableBuffer(BufferBase):
             set_leaves(self, contents.leaves, first, end, only_positive=contents.of_sequences)
         if rows and contents.links is not None:
             set_links(self, contents.links, first, end)
+        if rows and contents.errors is not None:
+            set_errors(self, contents.errors, first, end)
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
         self._set_episode_len(episode_len)  # the current episode does not come from the file

@@ -176,7 +176,11 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         a sequence is that of its last step; `update_priorities` accepts this priority, or the errors of all steps, (n,
         burn-in + size), which it combines: eta times their largest magnitude plus (1 - eta) times their mean magnitude,
         excluding burn-in and padded steps (Kapturowski et al. 2019, section 2.3). The option "eta" defaults to 0.9. A
-        sequence that was overwritten is skipped. Weights are computed over all sequences that can be drawn.
+        sequence that was overwritten is skipped. Weights are computed over all sequences that can be drawn. The option
+        "overlap" determines which priorities change: with "own" (the default), those of the drawn sequences; with
+        "all", those of all sequences with a step whose error was given, computed from the newest error of each step. A
+        step without one counts with the priority with which it was added. With "all", `update_priorities` requires the
+        errors of all steps, and each transition needs 4 more bytes, or 8 if `add` has received `env_ids`.
     alpha : float
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
     eps : float

@@ -14,6 +14,8 @@ links
     the same stream is (0 if there is none), plus 2^31 if the step is the first of an episode, plus 2^30 if it is the
     last. The second is the number of the step, counted from 1, in its episode or, if sequences may cross the ends of
     episodes, in its stream.
+errors
+    For buffers whose `sequences` have overlap "all": the magnitude of each transition's error, float32 (rows,).
 own_0, own_1, ...
     Additional state of the buffer's class, such as pending n-step transitions, the samples that `check_for_update`
     remembers, and the newest transition of each stream.
@@ -28,7 +30,7 @@ about.json
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -52,7 +54,7 @@ from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.nstep import fitting_steps
 
 FORMAT, VERSION = "cpprb_impl transitions", 1
-LINK = np.dtype(np.uint32)
+LINK, ERROR = np.dtype(np.uint32), np.dtype(np.float32)
 WAITING = "waiting "  # prefix of the name of a column of pending steps
 # Further state whose size depends on the buffer: the array's name in the file -> its name in `position_of`
 MORE = {"remembered samples": "samples", "newest of each stream": "streams"}
@@ -67,6 +69,7 @@ class Contents:
     leaves: Numbers | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
     max_priority: float | None = None
     links: Numbers | None = None  # if this buffer has `sequences`
+    errors: Numbers | None = None  # if errors change all sequences of this buffer that contain their steps
     of_sequences: bool = False  # whether the leaves are those of sequences: 0 where no sequence ended
     # The saved buffer's state, and its class's attributes; None if this buffer cannot adopt them.
     position: dict[str, Any] | None = None
@@ -92,7 +95,9 @@ def write(buffer: BufferBase, stream: IO[bytes]) -> None:
                 pieces = map(buffer._get_leaves, slots.pieces(NUMBERS))
                 writer.write("leaves", np.dtype(np.float32), (len(slots),), pieces)
             if buffer._get_streams() is not None:
-                writer.write("links", LINK, (len(slots), 2), _links(buffer, len(slots)))
+                writer.write("links", LINK, (len(slots), 2), _pieces(buffer._get_links, len(slots)))
+            if buffer._get_errors(0, 0) is not None:
+                writer.write("errors", ERROR, (len(slots),), _pieces(buffer._get_errors, len(slots)))
             for number, array in enumerate(own.values()):
                 writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
         writer.finish(
@@ -109,11 +114,11 @@ def write(buffer: BufferBase, stream: IO[bytes]) -> None:
         )
 
 
-def _links(buffer: BufferBase, rows: int) -> Iterator[np.ndarray]:
+def _pieces(get: Callable[[int, int], np.ndarray | None], rows: int) -> Iterator[np.ndarray]:
     for at in range(0, rows, NUMBERS):
-        links = buffer._get_links(at, min(at + NUMBERS, rows))
-        assert links is not None
-        yield links
+        piece = get(at, min(at + NUMBERS, rows))
+        assert piece is not None
+        yield piece
 
 
 @contextmanager
@@ -145,7 +150,7 @@ def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
     rows, options, position = header.integer("rows"), header.object("options"), header.object("position")
     columns, dtypes = read_columns(reader, header.objects("columns"), rows)
     leaves = reader.scan("leaves") if "max_priority" in position else None
-    links = reader.scan("links") if "links.npy" in reader.members else None
+    links, errors = (reader.scan(name) if f"{name}.npy" in reader.members else None for name in ("links", "errors"))
     own = {name: reader.read(f"own_{number}") for number, name in enumerate(header.strings("own"))}
     reader.check(about)
 
@@ -167,16 +172,20 @@ def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
         del state["streams"]
     else:
         contents.links = _fitting_links(links, rows)
+    if errors is not None:
+        _check_numbers("errors", errors, rows)
     if not any(state["random"]):
         raise ValueError(f"{ABOUT}: 'random' must not be all zeros")
     if leaves is not None:
         state["max_priority"] = position.number("max_priority")
         exponents = options.number("alpha"), options.number("eps")
-        _check_leaves(leaves, rows)
+        _check_numbers("leaves", leaves, rows)
         if isinstance(buffer, PrioritizedRing):
             contents.leaves = _converted(leaves, exponents, buffer._exponents(), keep_zeros=contents.of_sequences)
             contents.max_priority = state["max_priority"]
             _powers(np.array([contents.max_priority]), *buffer._exponents())
+            if buffer._get_errors(0, 0) is not None:  # another buffer's file does not say which error each step had
+                contents.errors = np.broadcast_to(ERROR.type(contents.max_priority), rows) if errors is None else errors
     if about["options"] == _options(buffer):
         streams = state.get("streams")
         if streams is not None and (len(streams) != buffer.n_envs or (streams < 0).any()):
@@ -221,14 +230,14 @@ def _options(buffer: BufferBase) -> dict[str, Any]:
     return options
 
 
-def _check_leaves(leaves: StoredArray, rows: int) -> None:
-    if leaves.dtype != np.float32 or leaves.shape != (rows,):
-        raise ValueError(f"leaves must be float32 of shape {(rows,)}, got {leaves.dtype} of shape {leaves.shape}")
+def _check_numbers(name: str, numbers: StoredArray, rows: int) -> None:
+    if numbers.dtype != np.float32 or numbers.shape != (rows,):
+        raise ValueError(f"{name} must be float32 of shape {(rows,)}, got {numbers.dtype} of shape {numbers.shape}")
     for at in range(0, rows, NUMBERS):
-        some = leaves[at : at + NUMBERS]
+        some = numbers[at : at + NUMBERS]
         bad = np.flatnonzero(~(np.isfinite(some) & (some >= 0)))
         if bad.size:
-            raise ValueError(f"leaves[{at + bad[0]}] must be finite and not negative, got {some[bad[0]]}")
+            raise ValueError(f"{name}[{at + bad[0]}] must be finite and not negative, got {some[bad[0]]}")
 
 
 def _fitting_links(links: StoredArray | None, rows: int) -> StoredArray:

@@ -74,6 +74,7 @@ class Rows:
     def __init__(self, buffer: Ring, stored: int) -> None:
         self.buffer, self.kinds, self.stored = buffer, native_kinds(buffer), stored
         self._has_links = buffer._get_streams() is not None
+        self._has_errors = buffer._get_errors(0, 0) is not None
         self._unstored = 0  # rows that were added but are not stored
         self.framed = framed_fields(buffer, self.kinds)
         self._plain = [name for name in self.kinds if name not in self.framed and not self._is_next(name)]
@@ -123,6 +124,12 @@ class Rows:
             return None
         return self.buffer._get_links(first, end) if first < self.stored else np.zeros((end - first, 2), np.uint32)
 
+    def errors(self, first: int, end: int) -> np.ndarray | None:
+        """Return the errors of these rows, as `Ring._get_errors` does."""
+        if not self._has_errors:
+            return None
+        return self.buffer._get_errors(first, end) if first < self.stored else np.zeros(end - first, np.float32)
+
     def packed(self, first: int, end: int) -> list[np.ndarray]:
         """Return the argument of `add_packed`: contiguous arrays, to be concatenated as bytes."""
         columns: Mapping[str, Any] = self.between(first, end)
@@ -132,8 +139,8 @@ class Rows:
             arrays += [np.array([len(column.frames)]), column.frames, column.first]
             if field.has_next:
                 arrays.append(columns[f"next_{name}"].first)
-        more = (each for each in (self.leaves(first, end), self.links(first, end)) if each is not None)
-        return [np.ascontiguousarray(array) for array in (*arrays, *more)]
+        more = self.leaves(first, end), self.links(first, end), self.errors(first, end)
+        return [np.ascontiguousarray(array) for array in (*arrays, *more) if array is not None]
 
     def add_packed(self, data: Any) -> None:
         """Add the rows in the bytes of `packed` to the buffer, with their leaves."""
@@ -156,10 +163,18 @@ class Rows:
             if field.has_next:
                 columns[f"next_{name}"] = Frames(frames, read(NUMBER, (rows,)), field.stack, field.axis)
         leaves = read(np.dtype(np.float32), (rows,)) if isinstance(self.buffer, PrioritizedRing) else None
-        self.add(columns, rows, leaves, read(np.dtype(np.uint32), (rows, 2)) if self._has_links else None)
+        links = read(np.dtype(np.uint32), (rows, 2)) if self._has_links else None
+        self.add(columns, rows, leaves, links, read(np.dtype(np.float32), (rows,)) if self._has_errors else None)
 
-    def add(self, columns: Columns, rows: int, leaves: np.ndarray | None, links: np.ndarray | None) -> None:
-        """Add rows to the buffer, with their leaves and links."""
+    def add(
+        self,
+        columns: Columns,
+        rows: int,
+        leaves: np.ndarray | None,
+        links: np.ndarray | None,
+        errors: np.ndarray | None,
+    ) -> None:
+        """Add rows to the buffer, with their leaves, links and errors."""
         stored = self.buffer.get_stored_size()
         if stored == self.stored:
             slots = slots_between(self.buffer, stored + self._unstored, stored + self._unstored + rows)
@@ -174,6 +189,8 @@ class Rows:
             self.buffer._set_leaves(slots_between(self.buffer, stored, stored + rows), leaves)
         if links is not None:
             self.buffer._set_links(stored, links)
+        if errors is not None:
+            self.buffer._set_errors(stored, errors)
 
 
 class PickledRows:
@@ -213,9 +230,8 @@ class PickledRows:
         kind, stored, position, pending, recipe, _ = self._start
         filling = Filling(kind, stored, position, pending, recipe, parts)
         for first, end in self._rows.ranges(self._buffer._written):
-            filling.rows.add(
-                self._rows.between(first, end), end - first, self._rows.leaves(first, end), self._rows.links(first, end)
-            )
+            more = self._rows.leaves(first, end), self._rows.links(first, end), self._rows.errors(first, end)
+            filling.rows.add(self._rows.between(first, end), end - first, *more)
             self.check()
         return filling
 

@@ -158,6 +158,13 @@ def set_links(buffer: Ring, links: Numbers, first: int, end: int) -> None:
         buffer._set_links(before + at, some)
 
 
+def set_errors(buffer: Ring, errors: Numbers, first: int, end: int) -> None:
+    """Set the errors of the newest transitions of a buffer to errors[first], ..., errors[end - 1]."""
+    before = buffer.get_stored_size() - end
+    for at in range(first, end, NUMBERS):
+        buffer._set_errors(before + at, errors[at : min(at + NUMBERS, end)])
+
+
 def set_leaves(buffer: Ring, leaves: Numbers, first: int, end: int, *, only_positive: bool = False) -> None:
     """Set the leaves of the newest rows of a prioritized buffer to leaves[first], ..., leaves[end - 1].
 
@@ -197,6 +204,7 @@ def restore(
     leaves: Numbers | None,
     pending: Mapping[str, np.ndarray],
     links: Numbers | None = None,
+    errors: Numbers | None = None,
 ) -> None:
     """Fill an empty buffer with the `rows` transitions in `columns`, oldest first, and set the state `position`.
 
@@ -215,6 +223,8 @@ def restore(
         set_leaves(buffer, leaves, 0, rows)
     if links is not None:
         set_links(buffer, links, 0, rows)
+    if errors is not None:
+        set_errors(buffer, errors, 0, rows)
     set_position(buffer, position, pending)
 
 

@@ -98,7 +98,8 @@ class Layout:
         if sequences is not None:
             if steps:
                 raise ValueError(f"sequences must be None with Nstep, got {sequences!r}")
-            sequences = read_sequences(sequences, given, capacity, options["n_envs"], prioritized=prioritized)
+            n_envs = options["n_envs"]
+            sequences = read_sequences(sequences, given, capacity, n_envs, prioritized=prioritized, shared=is_shared)
         if prefix and is_shared:  # processes with different working directories open its files, too
             prefix = os.path.join(os.getcwd(), prefix)
         read = {"next_of": following, "stack_compress": stacked, "mmap_prefix": prefix, "sequences": sequences}
@@ -163,7 +164,8 @@ class Layout:
             raise ValueError(wrong)
         layout = cls(about.integer("size", least=1), fields, options, prioritized, nstep)
         if (sequences := options.get("sequences")) is not None:
-            read = read_sequences(sequences, layout.added, layout.size, layout.n_envs, prioritized=prioritized)
+            size, n_envs = layout.size, layout.n_envs
+            read = read_sequences(sequences, layout.added, size, n_envs, prioritized=prioritized, shared=True)
             if read != sequences:
                 raise ValueError(wrong)
         if layout.text() != text:

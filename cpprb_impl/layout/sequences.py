@@ -10,7 +10,7 @@ import numpy as np
 from cpprb_impl.layout.fields import NativeField, field_names, integer
 from cpprb_impl.layout.options import check_exponent
 
-KNOWN = ("size", "burn_in", "period", "ends", "done", "state", "eta")
+KNOWN = ("size", "burn_in", "period", "ends", "done", "state", "eta", "overlap")
 AT_ENDS = ("stop", "pad", "cross")
 ENDS = ("done", "terminated", "truncated")  # fields that mark the last step of an episode
 OF_SAMPLE = ("is_first", "mask", "lengths", "offsets")  # arrays of a sample that are not fields
@@ -18,9 +18,15 @@ MOST_ROWS = 2**30 - 1  # the link between two rows has 30 bits
 
 
 def read_sequences(
-    given: Mapping[str, Any], fields: Sequence[NativeField], capacity: int, n_envs: int, *, prioritized: bool
+    given: Mapping[str, Any],
+    fields: Sequence[NativeField],
+    capacity: int,
+    n_envs: int,
+    *,
+    prioritized: bool,
+    shared: bool = False,
 ) -> dict[str, Any]:
-    """Check the option `sequences`, and return it in JSON form with its defaults.
+    """Check the option `sequences`, and return it in JSON form with its defaults, except that of "overlap".
 
     Parameters
     ----------
@@ -30,8 +36,8 @@ def read_sequences(
         The fields that are stored.
     capacity, n_envs : int
         The size of the buffer, in transitions of all `n_envs` streams.
-    prioritized : bool
-        Whether the sequences have priorities.
+    prioritized, shared : bool
+        Whether the sequences have priorities, and whether processes share them.
 
     Raises
     ------
@@ -73,6 +79,11 @@ def read_sequences(
         raise ValueError(f"sequences: eta must be None in a buffer without priorities, got {eta!r}")
     if prioritized and not check_exponent("sequences: eta", eta) <= 1:
         raise ValueError(f"sequences: eta must be from 0 to 1, got {eta!r}")
+    overlap = given.get("overlap", "own")
+    if overlap not in ("own", "all"):
+        raise ValueError(f"sequences: overlap must be 'own' or 'all', got {overlap!r}")
+    if overlap == "all" and (shared or not prioritized):
+        raise ValueError("sequences: overlap must be 'own' except in a PrioritizedReplayBuffer, got 'all'")
     found = {
         "size": size,
         "burn_in": burn_in,
@@ -81,7 +92,9 @@ def read_sequences(
         "done": sorted(done),
         "state": sorted(_names("state", given.get("state"), by_name)),
     }
-    return found if eta is None else {**found, "eta": float(eta)}
+    if eta is not None:
+        found["eta"] = float(eta)
+    return found if overlap == "own" else {**found, "overlap": "all"}
 
 
 def _at_least(least: int, name: str, value: Any) -> int:

@@ -27,12 +27,23 @@ void Links::restart() {
 }
 
 void Links::put(std::uint64_t row, std::uint64_t tail, std::uint32_t link, std::uint32_t number) {
-  const std::uint64_t back = link & kBack;
+  const std::uint64_t back = continued(link);
   const std::uint64_t slot = row % capacity_, previous = slot >= back ? slot - back : slot + capacity_ - back;
-  const bool continues = back != 0 && (across_ || (link & kFirst) == 0);
   links_[slot] = link;
-  numbers_[slot] = !continues ? 1 : row - tail < back ? number : numbers_[previous] + 1;
-  is_even_ = is_even_ && (!continues || back == streams_.size());
+  numbers_[slot] = back == 0 ? 1 : row - tail < back ? number : numbers_[previous] + 1;
+  is_even_ = is_even_ && (back == 0 || back == streams_.size());
+  if (!ahead_.empty() && row - tail >= back) ahead_[previous] = static_cast<std::uint32_t>(back);
+}
+
+std::uint64_t Links::after(std::uint64_t row, std::uint64_t tail, std::uint64_t head) {
+  if (!is_even_ && ahead_.empty()) {
+    ahead_.resize(capacity_);
+    for (std::uint64_t each = tail; each < head; ++each)
+      if (const std::uint64_t back = continued(links_[each % capacity_]); each - tail >= back)
+        ahead_[(each - back) % capacity_] = static_cast<std::uint32_t>(back);
+  }
+  const std::uint64_t next = row + (is_even_ ? streams_.size() : ahead_[row % capacity_]);
+  return next > row && next < head && continued(links_[next % capacity_]) == next - row ? next : kNone;
 }
 
 std::uint64_t Links::before(std::uint64_t row, std::uint64_t steps, std::uint64_t tail) const {

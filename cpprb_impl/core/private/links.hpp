@@ -43,10 +43,13 @@ class Links {
   std::uint32_t number(std::uint64_t slot) const { return numbers_[slot]; }
   // The row that is `steps` before `row` in its run, which has that many; kNone if it is not stored.
   std::uint64_t before(std::uint64_t row, std::uint64_t steps, std::uint64_t tail) const;
+  // The row that continues `row`; kNone if there is none. The rows tail, ..., head - 1 are stored. Throws
+  // std::bad_alloc.
+  std::uint64_t after(std::uint64_t row, std::uint64_t tail, std::uint64_t head);
   // If all runs are interleaved evenly, the distance between the rows of a run; otherwise 0.
   std::uint64_t stride() const { return is_even_ ? streams_.size() : 0; }
 
-  std::size_t bytes() const { return memory_.bytes(); }
+  std::size_t bytes() const { return memory_.bytes() + ahead_.size() * sizeof ahead_[0]; }
 
   // The newest row of each stream, as its distance to `head`, times 2, plus whether an episode begins after it.
   std::vector<std::int64_t> streams(std::uint64_t head) const;
@@ -58,10 +61,16 @@ class Links {
     bool begins = true;  // whether the next row is the first of an episode
   };
 
+  // How many rows before a row the one is that it continues; 0 if it begins a run.
+  std::uint64_t continued(std::uint32_t link) const { return across_ || (link & kFirst) == 0 ? link & kBack : 0; }
+
   std::uint64_t capacity_;
   bool across_, is_even_ = true;
   Memory memory_;
   std::uint32_t *links_, *numbers_;  // by slot
+  // By slot: how many rows after a row the one is that continues it, or anything if there is none. Empty until after()
+  // is called while runs are interleaved unevenly.
+  std::vector<std::uint32_t> ahead_;
   std::vector<Stream> streams_;
 };
 

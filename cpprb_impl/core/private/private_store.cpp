@@ -57,40 +57,48 @@ void PrivateStore::fill(const std::vector<std::size_t>& slots, char* const* to, 
   });
 }
 
-// Sets each leaf whose slot holds a row for which is_meant(its place in `index`, row) is true.
-template <class IsMeant>
-void PrivateStore::set_those(const std::int64_t* index, std::size_t count, const float* leaves, IsMeant is_meant) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto slot = static_cast<std::size_t>(index[i]);
-    if (!is_meant(i, row_of(slot))) continue;
-    tree_.leaves()[slot] = leaves[i];
-    changed_.push_back(slot);
+// Calls use(place in `index`, slot) for each row that is meant. With check_for_update, a row is meant if it was stored
+// when its sample was drawn: before the head at that time. If several samples may be meant, the oldest sample's head is
+// used, so that rows in which they differ are not updated.
+template <class Use>
+void PrivateStore::with_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample, Use use) const {
+  const auto each = [&](auto is_meant) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (const auto slot = static_cast<std::size_t>(index[i]); is_meant(i, row_of(slot))) use(i, slot);
+  };
+  std::uint64_t end = kNoRow;
+  const auto is_earlier = [&end](std::uint64_t head) { end = std::min(end, head); };
+  if (!check_for_update_) {
+    each([](std::size_t, std::uint64_t) { return true; });
+  } else if (samples_.each_meant(index, count, sample, is_earlier)) {
+    each([end](std::size_t, std::uint64_t row) { return row < end; });
+  } else {
+    std::vector<std::uint64_t> ends(count, sampled_at);
+    samples_.each_that_drew(index, count,
+                            [&](std::size_t i, std::uint64_t head, std::size_t) { ends[i] = std::min(ends[i], head); });
+    each([&ends](std::size_t i, std::uint64_t row) { return row < ends[i]; });
   }
 }
 
-// With check_for_update, a row is meant if it was stored when its sample was drawn: before the head at that time. If
-// several samples may be meant, the oldest sample's head is used, so that rows in which they differ are not updated.
 std::size_t PrivateStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                                  std::uint64_t sample) {
   for (std::size_t i = 0; i < count; ++i)
     if (!holds(static_cast<std::uint64_t>(index[i]))) return i;
   changed_.clear();
-  std::uint64_t end = kNoRow;
-  const auto is_earlier = [&end](std::uint64_t head) { end = std::min(end, head); };
-  if (!check_for_update_) {
-    set_those(index, count, leaves, [](std::size_t, std::uint64_t) { return true; });
-  } else if (samples_.each_meant(index, count, sample, is_earlier)) {
-    set_those(index, count, leaves, [end](std::size_t, std::uint64_t row) { return row < end; });
-  } else {
-    std::vector<std::uint64_t> ends(count, sampled_at);
-    samples_.each_that_drew(index, count,
-                            [&](std::size_t i, std::uint64_t head, std::size_t) { ends[i] = std::min(ends[i], head); });
-    set_those(index, count, leaves, [&ends](std::size_t i, std::uint64_t row) { return row < ends[i]; });
-  }
+  with_meant(index, count, sample, [&](std::size_t i, std::size_t slot) {
+    tree_.leaves()[slot] = leaves[i];
+    changed_.push_back(slot);
+  });
   if (changed_.empty()) return kAllLate;
   raise_max_priority(largest);
   tree_.refresh_scattered(changed_);
   return kAllGood;
+}
+
+std::vector<std::size_t> PrivateStore::meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) const {
+  std::vector<std::size_t> places;
+  with_meant(index, count, sample, [&](std::size_t i, std::size_t) { places.push_back(i); });
+  return places;
 }
 
 float PrivateStore::largest_leaf() {

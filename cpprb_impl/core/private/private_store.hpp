@@ -41,6 +41,8 @@ class PrivateStore final : public Store {
 
   std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                      std::uint64_t sample) override;
+  // The places in `index` whose rows update() changes.
+  std::vector<std::size_t> meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) const;
   float largest_leaf() override;
   std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
   std::vector<std::size_t> stored_slots() override;
@@ -75,8 +77,8 @@ class PrivateStore final : public Store {
   template <bool kRemembers>
   friend class PrivateViewOf;
 
-  template <class IsMeant>
-  void set_those(const std::int64_t* index, std::size_t count, const float* leaves, IsMeant is_meant);
+  template <class Use>
+  void with_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample, Use use) const;
   void bring_tree_up_to_date();
   void fill(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting);
 

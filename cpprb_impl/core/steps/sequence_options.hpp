@@ -26,6 +26,10 @@ struct SequenceOptions {
   bool from_state = false;  // a sequence begins with a stored state, so that no step before its first may be padded
 
   std::uint32_t length() const { return burn_in + size; }
+  // The number of a sequence's steps to learn from: neither burn-in nor padded. They are its last stored ones.
+  std::uint32_t learned(Span span) const {
+    return span.rows == 0 ? 0 : span.before + span.rows - std::max(burn_in, span.before);
+  }
   // Whether a sequence may have padded steps.
   bool pads() const { return at_end == AtEnd::pad || (burn_in != 0 && !from_state); }
   // Whether all sequences have equally many stored steps.
