@@ -46,6 +46,7 @@ class Ring:
         time_major: bool = False,
         out: MutableMapping[str, np.ndarray] | None = None,
         frames: Literal["stacks", "single"] = "stacks",
+        size: int | None = None,
     ) -> dict[str, np.ndarray]: ...
     def sample_episodes(self, batch_size: int, padded: bool = False) -> dict[str, np.ndarray]: ...
     def get_valid_sequences(self) -> int: ...
@@ -108,7 +109,7 @@ class PrioritizedRing(Ring):
     def sample(  # type: ignore[override]  # beta precedes out, as in cpprb
         self, batch_size: int, beta: float = 0.4, out: MutableMapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]: ...
-    def sample_sequences(  # type: ignore[override]  # beta precedes time_major, as in sample
+    def sample_sequences(  # type: ignore[override]  # beta precedes time_major, as in sample; no size
         self,
         batch_size: int,
         beta: float = 0.4,

@@ -94,7 +94,7 @@ class TensorSampler:
         if self.device.type == "cpu":
             return _tensors(draw(batch_size, **options))
         count = integer("batch_size", batch_size)
-        shape = name, count, bool(options.get("time_major")), options.get("frames")
+        shape = name, count, bool(options.get("time_major")), options.get("frames"), options.get("size")
         if shape not in self._slots:
             like = _tensors(draw(count, **options))
             self._slots[shape] = itertools.cycle([_Slot(like) for _ in range(SLOTS)])

@@ -65,8 +65,7 @@ PyObject* set_links(PyObject* self, PyObject* args) {
     const std::uint64_t first = tail + static_cast<std::uint64_t>(begin);
     for (npy_intp i = 0; i < count; ++i)
       sequences.links.put(first + static_cast<std::uint64_t>(i), tail, links[2 * i], links[2 * i + 1]);
-    sequences.sampler.changed_from(first);
-    sequences.episodes.changed_from(first);
+    sequences.changed_from(first);
     Py_RETURN_NONE;
   });
 }
@@ -111,6 +110,7 @@ PyObject* get_streams(PyObject* self, PyObject*) {
     if (sequences == nullptr) Py_RETURN_NONE;
     sequences->sampler.count();  // without sequences that are no longer stored, as in a copy: both draw the same
     sequences->episodes.count();
+    sequences->forget_other_sizes();
     return int64_array(sequences->links.streams(call.store().head()));
   });
 }

@@ -44,6 +44,30 @@ bool wants_single(PyObject* frames) {
   raise(PyExc_ValueError, "frames must be 'stacks' or 'single', got %R", frames);
 }
 
+// The number of steps to learn from; empty if it is that of the option. Raises TypeError.
+std::optional<npy_intp> size_of(PyObject* given) {
+  if (given == nullptr || given == Py_None) return std::nullopt;
+  if (!PyIndex_Check(given) || PyBool_Check(given))
+    raise(PyExc_TypeError, "size must be an int or None, got %R", given);
+  const npy_intp size = PyNumber_AsSsize_t(given, nullptr);  // the nearest one that fits
+  if (size == -1 && PyErr_Occurred()) throw PythonError();
+  return size;
+}
+
+// Raises ValueError if there are no sequences of this size.
+std::shared_ptr<SequenceSampler> sampler_of_size(Ring& ring, Sequences& sequences, std::optional<npy_intp> size) {
+  const SequenceOptions& options = sequences.sampler.options();
+  if (!size || *size == static_cast<npy_intp>(options.size)) return {std::shared_ptr<void>(), &sequences.sampler};
+  if (sequences.shared)
+    raise(PyExc_ValueError, "size must be that of the option `sequences` in a shared buffer, %lu, got %zd",
+          static_cast<unsigned long>(options.size), *size);
+  const auto most = static_cast<npy_intp>(ring.store->capacity() / ring.environments - options.burn_in);
+  if (*size < static_cast<npy_intp>(options.period) || *size > most)
+    raise(PyExc_ValueError, "size must be from %lu, the period, to %zd, got %zd",
+          static_cast<unsigned long>(options.period), most, *size);
+  return sequences.own->of_size(static_cast<std::uint32_t>(*size));
+}
+
 // The arrays of one batch of sequences, all of one length.
 class SequenceColumns {
  public:
@@ -185,22 +209,28 @@ const std::vector<ExtraColumn>& columns_with(With with) {
   return with == With::nothing ? nothing : with == With::weights ? weights : leaves;
 }
 
+// The arguments of sample_sequences(); null for one that is not given.
+struct Wanted {
+  PyObject *sequences, *time_major = nullptr, *out = nullptr, *frames = nullptr, *size = nullptr;
+};
+
 // Draws by priority unless it is with nothing. Calls give(batch, what was drawn).
 template <class Give>
-PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_major, PyObject* out, PyObject* frames,
-                          With with, Give give) {
-  const npy_intp count = batch_size(size);
-  const int time_major = is_time_major == nullptr ? 0 : PyObject_IsTrue(is_time_major);
+PyObject* sequences_batch(PyObject* self, const Wanted& wanted, With with, Give give) {
+  const npy_intp count = batch_size(wanted.sequences);
+  const std::optional<npy_intp> size = size_of(wanted.size);
+  const int time_major = wanted.time_major == nullptr ? 0 : PyObject_IsTrue(wanted.time_major);
   if (time_major < 0) throw PythonError();
-  const bool single = wants_single(frames);
+  const bool single = wants_single(wanted.frames);
   CallGuard call(self);
   Ring& ring = call.ring();
   Sequences& sequences = sequences_of(ring, "sample_sequences");
   if (single && ring.is_shared) raise(PyExc_ValueError, "frames must be 'stacks' in a shared buffer, got 'single'");
-  const SequenceOptions& options = sequences.sampler.options();
+  const auto sampler = sampler_of_size(ring, sequences, size);  // owned: Python code may ask for other sizes meanwhile
+  const SequenceOptions& options = sampler->options();
   const SequenceColumns columns(ring.fields, sequences.states, count, static_cast<npy_intp>(options.length()),
                                 time_major != 0, options.pads(), single);
-  Batch batch(columns.all(), count, columns_with(with), for_batch(ring, out), &ring.recent);
+  Batch batch(columns.all(), count, columns_with(with), for_batch(ring, wanted.out), &ring.recent);
   Borrowed<DrawnSequences> drawn(sequences.drawn);
   drawn->ends.slots.resize(static_cast<std::size_t>(count));
   Found found = Found::rows;
@@ -208,11 +238,11 @@ PyObject* sequences_batch(PyObject* self, PyObject* size, PyObject* is_time_majo
   {
     PythonWaiting waiting(call);
     LearnerGuard guard(call.store(), waiting);
-    found = sequences.sampler.sample(ring.random, *drawn, columns.places_in(batch), waiting);
+    found = sampler->sample(ring.random, *drawn, columns.places_in(batch), waiting);
     if (found == Found::rows) columns.finish(*drawn, batch.places());
     if (found == Found::rows && with != With::nothing && ring.priorities.normalize == Normalize::none)
-      drawn->ends.candidates = sequences.sampler.count_roughly();
-    if (found == Found::nothing) longest = sequences.sampler.longest_run();
+      drawn->ends.candidates = sampler->count_roughly();
+    if (found == Found::nothing) longest = sampler->longest_run();
   }
   if (found == Found::nothing) raise_none(options, longest);
   if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: the priority of every sequence is 0");
@@ -263,9 +293,10 @@ bool read_episodes(Ring& ring, DrawnSequences& drawn, npy_intp count, bool padde
 
 PyObject* sample_sequences(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    PyObject* given[4];
-    sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "time_major", "out", "frames"}, given);
-    return sequences_batch(self, given[0], given[1], given[2], given[3], With::nothing,
+    PyObject* given[5];
+    sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "time_major", "out", "frames", "size"},
+                   given);
+    return sequences_batch(self, {given[0], given[1], given[2], given[3], given[4]}, With::nothing,
                            [](CallGuard&, Batch& batch, const Drawn&) { return batch.give(); });
   });
 }
@@ -308,25 +339,25 @@ PyObject* get_valid_sequences(PyObject* self, PyObject*) {
 
 PyMethodDef methods[] = {
     {"sample_sequences", RB_SLOWED(sample, sample_sequences), METH_FASTCALL | METH_KEYWORDS,
-     "sample_sequences($self, /, batch_size, time_major=False, out=None, frames='stacks')\n--\n\n"
+     "sample_sequences($self, /, batch_size, time_major=False, out=None, frames='stacks', size=None)\n--\n\n"
      "Return sequences of consecutive steps, drawn uniformly, with replacement, from all that are wholly stored: a\n"
      "dict of arrays (batch_size, T, *shape), or (T, batch_size, *shape) if `time_major`. T is the burn-in plus the\n"
-     "size of the option `sequences`. \"is_first\", bool, is true at the first step of an episode. If steps can be\n"
-     "padded, \"mask\", bool, is false at a padded step, where all fields are 0, and \"lengths\", int64 "
-     "(batch_size,),\n"
-     "counts the other steps. Fields of stored state are (batch_size, *shape), of the first step. The arrays are new,\n"
-     "unless `out` is given: a dict with an array for each of these, which is filled and returned.\n"
-     "With frames=\"single\", a field of k stacked frames (`stack_compress`) is an array of T + k - 1 frames, without\n"
-     "the axis along which they are stacked: the k frames of the first step, then the newest one of each other step, "
-     "so\n"
-     "that step t has the frames t to t + k - 1. Steps that are padded in front or at the end have frames of zeros.\n"
-     "If a sequence crosses the end of an episode, the frames before the first one of the next episode are those of "
-     "the\n"
-     "previous episode.\n"
+     "size of the option `sequences`, or plus `size` if it is given; the first call with a size takes time in\n"
+     "proportion to the stored steps, and so may later ones if more than four other sizes are in use.\n"
+     "\"is_first\", bool, is true at the first step of an episode. If steps can be padded, \"mask\", bool, is false at "
+     "a\n"
+     "padded step, where all fields are 0, and \"lengths\", int64 (batch_size,), counts the other steps. Fields of\n"
+     "stored state are (batch_size, *shape), of the first step. The arrays are new, unless `out` is given: a dict\n"
+     "with an array for each of these, which is filled and returned.\n"
+     "With frames=\"single\", a field of k stacked frames (`stack_compress`) has T + k - 1 frames, without the axis "
+     "of\n"
+     "the stack: all of the first step's, then the newest of each other step, so that the frames of step t are those\n"
+     "from t to t + k - 1. Places that only padded steps use are 0. If a sequence crosses the end of an episode, the\n"
+     "frames before the first one of the next episode are those of the previous episode.\n"
      "Raises ValueError if no sequence is stored, and says how many steps are missing; if the buffer has no\n"
-     "`sequences`; or, with frames=\"single\", if a stack is not that of the episode's step before, advanced by one "
-     "frame,\n"
-     "or if the buffer is shared."},
+     "`sequences`; if `size` is below the period or too large; for other frames or sizes than the default in a shared\n"
+     "buffer; and, with frames=\"single\", if a stack is not that of the episode's step before, advanced by one "
+     "frame."},
     {"sample_episodes", method(sample_episodes), METH_FASTCALL | METH_KEYWORDS,
      "sample_episodes($self, /, batch_size, padded=False)\n--\n\n"
      "Return episodes, drawn uniformly, with replacement, from those of which every step is stored, from the first to\n"
@@ -463,10 +494,8 @@ void end_sequences(Ring& ring) {
     return;
   }
   const float leaf = ring.prioritized ? ring.leaf_of_max_priority() : 0;
-  sequences.own->links.end_episodes(ring.store->head() - ring.store->stored(), [&](std::uint64_t row) {
-    sequences.own->sampler.ended(row, leaf);
-    sequences.own->episodes.ended(row, 0);
-  });
+  sequences.own->links.end_episodes(ring.store->head() - ring.store->stored(),
+                                    [&](std::uint64_t row) { sequences.own->ended(row, leaf); });
 }
 
 void restart_sequences(Ring& ring, Waiting& waiting) {
@@ -563,7 +592,7 @@ PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py
     sort_arguments("sample_sequences", args, nargs, names, {"batch_size", "beta", "time_major", "out", "frames"},
                    given);
     const double beta = beta_of(given[1]);
-    return sequences_batch(self, given[0], given[2], given[3], given[4], With::weights,
+    return sequences_batch(self, {given[0], given[2], given[3], given[4]}, With::weights,
                            [beta](CallGuard& call, Batch& batch, const Drawn& ends) {
                              Ring& ring = call.ring();
                              std::copy(ends.slots.begin(), ends.slots.end(), static_cast<npy_int64*>(batch.extra(1)));
@@ -578,15 +607,13 @@ PyObject* sample_prioritized_sequences(PyObject* self, PyObject* const* args, Py
 PyObject* draw_sequences(PyObject* self, PyObject* size) {
   return guarded<PyObject*>(nullptr, [&] {
     if (!ring_of(self).is_shared) raise(PyExc_TypeError, "_draw_sequences() requires a shared buffer");
-    return sequences_batch(
-        self, size, nullptr, nullptr, nullptr, With::leaves, [](CallGuard& call, Batch& batch, const Drawn& ends) {
-          std::copy(ends.leaves.begin(), ends.leaves.end(), static_cast<float*>(batch.extra(0)));
-          std::copy(ends.rows.begin(), ends.rows.end(), static_cast<npy_int64*>(batch.extra(1)));
-          const bool counted = call.ring().priorities.normalize == Normalize::none;
-          const auto candidates = counted ? static_cast<long long>(ends.candidates) : -1LL;
-          return checked(
-              Py_BuildValue("(NddL)", batch.give(), ends.total, static_cast<double>(ends.smallest), candidates));
-        });
+    return sequences_batch(self, {size}, With::leaves, [](CallGuard& call, Batch& batch, const Drawn& ends) {
+      std::copy(ends.leaves.begin(), ends.leaves.end(), static_cast<float*>(batch.extra(0)));
+      std::copy(ends.rows.begin(), ends.rows.end(), static_cast<npy_int64*>(batch.extra(1)));
+      const bool counted = call.ring().priorities.normalize == Normalize::none;
+      const auto candidates = counted ? static_cast<long long>(ends.candidates) : -1LL;
+      return checked(Py_BuildValue("(NddL)", batch.give(), ends.total, static_cast<double>(ends.smallest), candidates));
+    });
   });
 }
 

@@ -37,7 +37,7 @@ struct Sequences {
   DrawnSequences drawn;
 
   std::size_t bytes() const {
-    return (own ? own->links.bytes() : 0) + (errors ? errors->bytes() : 0) + sampler.bytes() + episodes.bytes();
+    return (own ? own->bytes() : sampler.bytes() + episodes.bytes()) + (errors ? errors->bytes() : 0);
   }
 };
 

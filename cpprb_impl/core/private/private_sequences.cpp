@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint64_t kLeast = 64;  // entries
 constexpr unsigned kTries = 1000;
+constexpr std::size_t kSizes = 4;  // whose queues are kept
 
 }  // namespace
 
@@ -210,6 +211,37 @@ std::uint64_t SequenceQueue::longest_run() {
     steps.push_back(continues ? steps[steps.size() - back] + 1 : 1);
   }
   return steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
+}
+
+std::shared_ptr<SequenceQueue> PrivateSequences::of_size(std::uint32_t size) {
+  const auto has_size = [size](const auto& each) { return each->options().size == size; };
+  if (const auto found = std::find_if(others_.begin(), others_.end(), has_size); found != others_.end()) {
+    std::rotate(found, found + 1, others_.end());
+  } else {
+    SequenceOptions options = sampler.options();
+    options.size = size;
+    if (others_.size() == kSizes) others_.erase(others_.begin());
+    others_.push_back(std::make_shared<SequenceQueue>(options, store_, links, false));
+  }
+  return others_.back();
+}
+
+void PrivateSequences::ended(std::uint64_t row, float leaf) {
+  sampler.ended(row, leaf);
+  episodes.ended(row, 0);
+  for (const auto& each : others_) each->ended(row, 0);
+}
+
+void PrivateSequences::changed_from(std::uint64_t row) {
+  sampler.changed_from(row);
+  episodes.changed_from(row);
+  for (const auto& each : others_) each->changed_from(row);
+}
+
+std::size_t PrivateSequences::bytes() const {
+  std::size_t all = links.bytes() + sampler.bytes() + episodes.bytes();
+  for (const auto& each : others_) all += each->bytes();
+  return all;
 }
 
 }  // namespace rb

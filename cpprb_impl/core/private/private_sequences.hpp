@@ -83,10 +83,24 @@ struct PrivateSequences {
   PrivateSequences(const SequenceOptions& options, PrivateStore& store, std::size_t streams)
       : links(store.capacity(), streams, options.at_end == AtEnd::cross),
         sampler(options, store, links, store.prioritized()),
-        episodes({.at_end = AtEnd::whole}, store, links, false) {}
+        episodes({.at_end = AtEnd::whole}, store, links, false),
+        store_(store) {}
 
   Links links;
   SequenceQueue sampler, episodes;
+
+  // Sequences of another size, drawn uniformly. The queues of a few sizes are kept; that of any other size is built
+  // from all rows. Throws std::bad_alloc.
+  std::shared_ptr<SequenceQueue> of_size(std::uint32_t size);
+  void forget_other_sizes() { others_.clear(); }
+  // As of SequenceQueue.
+  void ended(std::uint64_t row, float leaf);
+  void changed_from(std::uint64_t row);
+  std::size_t bytes() const;
+
+ private:
+  PrivateStore& store_;
+  std::vector<std::shared_ptr<SequenceQueue>> others_;  // the one used last is the last one
 };
 
 }  // namespace rb
