@@ -1,4 +1,4 @@
-// Sequences of consecutive steps: parses the option, links the rows of add(), and returns batches.
+// Sequences of consecutive steps: parses the option, links the rows of add(), returns batches, and updates priorities.
 #pragma once
 
 #include <memory>
