@@ -16,9 +16,9 @@ $(if $(filter-out 0,$(.SHELLSTATUS)),$(error $(or $(ALSO),$(PYTHON) cannot check
 endif
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-TARGETS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(lastword $(MAKEFILE_LIST)))
+TARGETS := $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(lastword $(MAKEFILE_LIST)))
 .PHONY: $(TARGETS)
 $(filter-out help verify lint format lock clean,$(TARGETS)):
 	@$(or $(shell $(TABLE) command $@ $(GIVEN)),false)
@@ -26,6 +26,7 @@ $(filter-out help verify lint format lock clean,$(TARGETS)):
 setup: .venv/.built $(ALSO) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
 bench: .venv/.built $(ALSO) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s] [RESUME=run.json: measure the rest of an interrupted run]
 apex: .peers/torch/.built ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10 or SECONDS=600] [RESUME=folder]; over hosts: [HOSTS=3 in all, the first for the learner, made of this machine (needs root)] [LOSE_HOST=30, seconds] [ADDRESS=auto, of a Ray cluster]
+r2d2: .peers/torch/.built ## train a recurrent DQN on sequences, on a task that needs memory, in less than a minute: [SEED=0] [AGENT=R2D2], or every agent with SEEDS=5 seeds, and write a record
 contribute: .venv/.built ## measure this machine for the project's page, in 20 minutes; docs/contribute.md says how to send the record
 report: .venv/.built ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 site: .venv/.installed ## make one page to look figures up in, from all committed records and your own, or from RUN="a.json b.json"
@@ -41,7 +42,7 @@ test-ray: .venv/.built ## run the quick tests of cpprb_impl.ray on a Ray cluster
 test-integrations: .peers/torch/.built ## run the quick tests inside other libraries such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/integrations -m slow']
 test-old-integrations: .peers/tf2rl/.built ## run the tests inside tf2rl, which needs old libraries in a venv of their own: [ARGS='-k apex']
 test-jax: .peers/jax/.built ## run the tests with JAX, which has a venv of its own: [ARGS='-k program']
-test-apex-dqn: .peers/torch/.built ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']
+test-apex-dqn: .peers/torch/.built ## run the tests of Ape-X and R2D2 as programs, which need PyTorch: [ARGS='-k resume']
 test-peers: .venv/.built ## run the conformance tests of peers that bench measures only when named: [PEERS=all|a,b] [ARGS='-k wrap']
 sanitize: .venv/.built ## tests/cpprb_impl under AddressSanitizer and UndefinedBehaviorSanitizer (needs g++): [ARGS='-k wrap']
 fuzz: .venv/.built .venv/.fuzz-installed ## fuzz add, load_transitions and constructors for crashes and wrong answers, with Atheris (needs clang++): [SECONDS=60 each]

@@ -105,7 +105,7 @@ CHECKS: dict[str, Check] = {
     **dict.fromkeys(("BASE", "HEAD"), revision),
     "GATE_MINUTES": number(0.1),
     **dict.fromkeys(("MINUTES", "SECONDS", "LOSE_HOST", "WINDOWS"), number(0.01)),
-    **dict.fromkeys(("HOSTS", "EXPLORERS", "COMMITS", "EVERY", "TRIALS", "EXECUTIONS"), number(1, int)),
+    **dict.fromkeys(("HOSTS", "EXPLORERS", "SEEDS", "COMMITS", "EVERY", "TRIALS", "EXECUTIONS"), number(1, int)),
 }
 OF_BENCH = {**CHECKS, "MINUTES": number(1), "RESUME": file()}
 #: Variables that are refused if empty. Other variables that are empty count as not given.
@@ -124,6 +124,7 @@ COMMANDS = {
     "apex": "{pytorch} -m suites.apex_dqn.train --minutes '{MINUTES=10}' [--resume '{RESUME}'] [--seconds '{SECONDS}']"
     " [--hosts '{HOSTS}'] [--lose-host '{LOSE_HOST}'] [--address '{ADDRESS}'] [--env '{ENV}']"
     " [--explorers '{EXPLORERS}'] [--seed '{SEED}'] [--buffer '{BUFFER}']",
+    "r2d2": "{pytorch} -m suites.r2d2.train [--agent '{AGENT}'] [--seed '{SEED}'] [--seeds '{SEEDS}']",
     "contribute": "{python} -m adapters.install '' && {python} -m suites.contribute",
     "report": "{python} -m reports.build {RUN} && {python} -m reports.readme",
     "site": "{python} -m reports.site {RUN}",

@@ -44,9 +44,9 @@ EXAMPLES = {
 SUFFIXES = "py|pyi|cpp|hpp|md|toml|txt|json|jsonl|svg|pml|yml|j2|css"
 IN_ROOM = re.compile(rf"(?<![\w./:-])((?:\.ci|\.github|docs|{'|'.join(ROOMS)})/[\w.*/-]*[\w*/])(?![\w/])")
 FILE_IN_CODE = re.compile(rf"`([\w./*-]*[\w*]\.(?:{SUFFIXES}))`")
-MAKE = re.compile(r"`make ([a-z][a-z-]*)")
+MAKE = re.compile(r"`make ([a-z][a-z0-9-]*)")
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-MAKE_LINE = re.compile(r"^make ([a-z][a-z-]*)", re.MULTILINE)
+MAKE_LINE = re.compile(r"^make ([a-z][a-z0-9-]*)", re.MULTILINE)
 MODULE = re.compile(rf"-m ((?:{'|'.join(ROOMS)})\.[\w.]*\w)")
 STEP = re.compile(r"^\| ([A-Z]\d+) \|", re.MULTILINE)
 FAILPOINT = re.compile(r"RB_\w*POINT\((\w+)\)")
@@ -69,7 +69,7 @@ SOURCES = [
     if name.endswith((".py", ".cpp", ".hpp", ".toml", ".yml", ".pml", ".j2"))
     or name.startswith((".ci/", "Makefile", "CMakeLists"))
 ]
-TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def exists(path: str) -> bool:

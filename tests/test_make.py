@@ -16,7 +16,7 @@ from suites import targets
 from suites.runner import profiles
 
 ROOT = Path(__file__).resolve().parents[1]
-HELP = re.findall(r"^([a-z-]+):.*?## (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+HELP = re.findall(r"^([a-z0-9-]+):.*?## (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 TAKEN = [(target, name) for target, said in HELP for name in re.findall(r"\b([A-Z_]{3,})=", said)]
 CALLS = [
     (str(path.relative_to(ROOT)), line.strip())
