@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from reports import use_cases
+from reports import memory_task, use_cases
 from reports.answer.heatmap import HeatMap, heat_map
 from reports.answer.heatmap_svg import pictures
 from reports.figures.formatting import launches_of, listed
@@ -26,7 +26,7 @@ from results.record import RecordedPeer
 from results.validation import check
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/planning.md", "docs/sb3.md")
+PAGES = ("README.md", "docs/own-loop.md", "docs/planning.md", "docs/sb3.md")
 STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: profiles made for a single question come before the
 #: profile of `make bench`.
@@ -154,6 +154,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
     "picture": picture_lines,
     "paired_training": paired_training_lines,
     "prioritized": prioritized_lines,
+    "memory task": lambda _found: memory_task.lines(),
     **{name: partial(planning_lines, name) for name in planning.PARTS},
 }
 MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- end -->)", re.DOTALL)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports import readme
+from reports import memory_task, readme
 from reports.planning import page as planning
 from reports.readme import MARKED, PARTS, Reference, files, generated, references
 from results import BadRecord, save
@@ -105,7 +105,8 @@ def test_records_that_share_a_cell_are_not_merged(tmp_path):
         references(tmp_path)
 
 
-def test_figures_without_a_record_are_left_out():
+def test_figures_without_a_record_are_left_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory_task, "RECORD", tmp_path / "none.json")
     assert generated(BLANK, {}) == BLANK
     found = {"quick": Reference([readme.REFERENCE / "x.json"], empty_run())}
     assert generated(BLANK, found) == BLANK
