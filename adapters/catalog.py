@@ -128,7 +128,7 @@ SEQUENCES: dict[str, str] = {
 
 #: The same, if processes share them.
 SEQUENCES_TOGETHER: dict[str, str] = {
-    "cpprb_impl[sequences, lock=none]": "adapters.peers.cpprb_impl_sequences:CpprbImplSharedSequences",
+    "cpprb_impl[shared sequences]": "adapters.peers.cpprb_impl_sequences:CpprbImplSharedSequences",
 }
 
 #: The same, but only measured if named, or with PEERS=all.

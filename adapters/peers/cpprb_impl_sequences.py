@@ -59,5 +59,5 @@ class CpprbImplSequences(SequenceAdapter):
 class CpprbImplSharedSequences(CpprbImplSequences):
     """The buffers that processes share. Each process adds streams of its own."""
 
-    name = "cpprb_impl[sequences, lock=none]"
+    name = "cpprb_impl[shared sequences]"
     classes = ("MPReplayBuffer", "MPPrioritizedReplayBuffer")

@@ -321,7 +321,7 @@ def test_only_shared_buffers_are_measured_in_fleets():
     run = empty_run()
     launches = SUITE.launches(run, PROFILES["quick"], SUITE.peers(), [WORKLOAD])
     fleets = {record.peer for launch in launches for record in launch.records if record.benchmark in KINDS[FLEET]}
-    assert fleets == {"cpprb_impl[sequences, lock=none]"}
+    assert fleets == {"cpprb_impl[shared sequences]"}
 
 
 def test_a_launch_measures_the_jobs_that_it_is_given(surroundings):
