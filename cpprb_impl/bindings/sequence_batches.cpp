@@ -177,6 +177,13 @@ void spread(DrawnSequences& drawn, std::size_t length) {
         "cannot sample a sequence: %llu consecutive steps are stored, but none of the sequences, which begin at every "
         "%lu-th step, is wholly stored",
         static_cast<unsigned long long>(longest), static_cast<unsigned long>(options.period));
+  if (options.at_end == AtEnd::pad)
+    raise(PyExc_ValueError,
+          "cannot sample a sequence: %llu consecutive steps must be stored, or an episode that has ended with at least "
+          "%lu, got %llu",
+          static_cast<unsigned long long>(least),
+          static_cast<unsigned long>(options.from_state ? options.burn_in + 1 : 1),
+          static_cast<unsigned long long>(longest));
   raise(PyExc_ValueError,
         "cannot sample a sequence: %s of %llu consecutive steps must be stored, got %llu, so %llu are missing",
         options.at_end == AtEnd::cross ? "a stream" : "an episode", static_cast<unsigned long long>(least),

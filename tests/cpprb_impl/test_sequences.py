@@ -384,6 +384,17 @@ def test_an_error_says_how_many_steps_are_missing():
         pair.buffer.sample_sequences(2)
 
 
+def test_an_error_says_after_how_many_steps_an_episode_may_end_if_sequences_are_padded():
+    sequences = {"size": 4, "burn_in": 2, "ends": "pad", "state": "h", "done": "done"}
+    buffer = ReplayBuffer(40, {"h": {}, "done": {"dtype": bool}}, sequences=sequences)
+    buffer.add(h=np.arange(2), done=[False, True])
+    said = "6 consecutive steps must be stored, or an episode that has ended with at least 3, got 2"
+    with pytest.raises(ValueError, match=said):
+        buffer.sample_sequences(2)
+    buffer.add(h=np.arange(3), done=[False, False, True])
+    assert buffer.sample_sequences(2)["lengths"].tolist() == [3, 3]
+
+
 def test_an_error_says_if_every_sequence_has_lost_its_first_step():
     pair = Pair(5, size=5, period=5)
     rng = np.random.default_rng(0)
