@@ -30,7 +30,8 @@ std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const
 std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
   const auto row = committed_in(slot);
   if (!row || (framed_ && expiry_.is_expired(*row))) return std::nullopt;
-  return *row;  // a new optional: GCC copies one in a way that costs a stall
+  const std::uint64_t number = *row;  // for a new optional, since GCC copies one in a way that costs a stall
+  return number;
 }
 
 // Reads the rows in drawn.slots[first] .. [last - 1] into the same places of `to`. Places whose rows could not be read
