@@ -39,6 +39,7 @@ from suites.runner.results import NotMeasured, Result, failure
 from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
 from suites.runner.turns import OtherSideEndedError
+from suites.runner.windows import WARM_SECONDS, Window, watch_window
 from suites.sequences.spec import (
     ADDS,
     AFTER_ADDS,
@@ -52,7 +53,6 @@ from suites.sequences.spec import (
     WORKLOAD,
     SequencesJob,
 )
-from suites.sharing.fleet import WARM_SECONDS, Window, watch_window
 from suites.workloads.priorities import priority_sets
 
 STEPS_A_CALL = 800  # as ADDS, a divisor of the recording

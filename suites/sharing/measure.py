@@ -30,7 +30,8 @@ from suites.runner.filling import fill
 from suites.runner.results import Result, failure
 from suites.runner.timing import Stopwatch
 from suites.runner.turns import OtherSideEndedError
-from suites.sharing.fleet import LEARNER_BATCH, Window, watch
+from suites.runner.windows import Window
+from suites.sharing.fleet import LEARNER_BATCH, watch
 from suites.sharing.spec import KINDS, SUITE, SharingJob
 from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets

@@ -6,7 +6,7 @@ from adapters import registry
 from reports.figures.ratios import Ratio, ratio_of, rounded_down
 from results import Record, verdicts
 from results.statistics import Figure
-from suites.sharing import fleet
+from suites.runner import windows
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -54,7 +54,7 @@ def test_bounds_are_rounded_down(value, rounded):
 
 def test_reports_and_suites_use_the_same_thresholds():
     """The packages do not import each other, but suites spend a budget on what a report needs."""
-    assert fleet.ENOUGH_CALLS == verdicts.FEWEST_CALLS
+    assert windows.ENOUGH_CALLS == verdicts.FEWEST_CALLS
     assert registry.REFERENCES == (
         verdicts.REFERENCE,
         verdicts.SHARED_REFERENCE,

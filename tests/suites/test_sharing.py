@@ -9,15 +9,16 @@ import pytest
 
 from results.record import load
 from suites import workloads
+from suites.runner import windows
 from suites.runner.jobs import encoded
+from suites.runner.windows import WindowPart, Work
 from suites.sharing import fleet
-from suites.sharing.fleet import WindowPart, Work
 from suites.sharing.measure import fleet_figures
 from suites.sharing.spec import SharingJob
 
 WITH_PATIENCE = (
-    "import sys; from suites.runner import explorers; from suites.sharing import fleet, measure;"
-    "explorers.PATIENCE, fleet.STARVED_SECONDS, measure.FILL_SECONDS = {patience}, 0.5, {fill};"
+    "import sys; from suites.runner import explorers, windows; from suites.sharing import measure;"
+    "explorers.PATIENCE, windows.STARVED_SECONDS, measure.FILL_SECONDS = {patience}, 0.5, {fill};"
     "sys.exit(measure.main())"
 )
 RANKED, RANKED_BATCHES, FLEET, BATCHES = (
@@ -96,12 +97,12 @@ def test_a_window_is_extended_until_it_has_enough_calls_or_reaches_its_limit(rat
         yield SimpleNamespace(learn=learn, added=lambda: list(added))
 
     monkeypatch.setattr(fleet, "exploring", exploring)
-    monkeypatch.setattr(fleet, "STARVED_SECONDS", 4.0)
-    window, recording = fleet.Window(0.25, 0.95), workloads.load("CartPole-v1", 300)
+    monkeypatch.setattr(windows, "STARVED_SECONDS", 4.0)
+    window, recording = windows.Window(0.25, 0.95), workloads.load("CartPole-v1", 300)
     adapter = SimpleNamespace(start_method="fork", serve=None, sample=min)
     figures = fleet_figures(adapter, FLEET, recording, window)
-    assert figures["samples"] == (pytest.approx(rate), parts * round(rate * fleet.PART_SECONDS))
-    assert figures["adds"] == pytest.approx((100 + rows) / fleet.PART_SECONDS)
+    assert figures["samples"] == (pytest.approx(rate), parts * round(rate * windows.PART_SECONDS))
+    assert figures["adds"] == pytest.approx((100 + rows) / windows.PART_SECONDS)
     if rows:
         assert figures["slowest"] == pytest.approx(2 * rows / (100 + rows))
     else:
