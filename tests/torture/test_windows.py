@@ -17,7 +17,7 @@ def drawn(setting: windows.Setting, make=windows.made) -> windows.Outcome:
 @pytest.mark.parametrize("setting", windows.settings(), ids=str)
 def test_no_sequence_is_wrong_while_explorers_are_killed(setting):
     outcome = drawn(setting)
-    assert outcome.is_good() and outcome.windows >= 20_000 and outcome.kills >= 3, outcome
+    assert outcome.is_good() and outcome.windows >= 20_000 and outcome.kills == 3 + windows.EXPLORERS, outcome
 
 
 def crossing(setting: windows.Setting, seed: int):

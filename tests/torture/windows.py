@@ -50,7 +50,7 @@ class Outcome:
     setting: Setting
     windows: int = 0
     wrong: int = 0
-    kills: int = 0
+    kills: int = 0  # of explorers, the last `EXPLORERS` of them after the last sequence
     valid: int = 0  # sequences that can be drawn, when all explorers have ended
     probability: float = 1.0  # of their draws, by a chi-square test, if all are equally likely; 1 with priorities
 
@@ -169,8 +169,9 @@ def main() -> int:
                 args.record.parent.mkdir(parents=True, exist_ok=True)
                 with args.record.open("a") as file:
                     file.write(json.dumps(asdict(outcomes[-1])) + "\n")
-    print(f"{sum(each.windows for each in outcomes):,} sequences drawn, {sum(each.wrong for each in outcomes)} wrong, ")
-    print(f"{sum(each.kills for each in outcomes)} explorers killed")
+    print(f"sequences drawn: {sum(each.windows for each in outcomes):,}")
+    print(f"wrong: {sum(each.wrong for each in outcomes)}")
+    print(f"explorers killed meanwhile: {sum(each.kills - EXPLORERS for each in outcomes)}")
     bad = [each for each in outcomes if not each.is_good()]
     for each in bad:
         print(f"FAILED: {each}")
