@@ -311,7 +311,7 @@ MEMORY_OF_BOTH = (
 def test_memory_is_that_of_one_more_step(surroundings):
     done = surroundings.run("-c", MEMORY_OF_BOTH)
     less, more = map(float, done.stdout.split())
-    assert 40 < less < 80 and more - less == pytest.approx(1000, rel=0.05)
+    assert 40 < less < 80 and more - less == pytest.approx(1000, rel=0.02)
 
 
 def test_pictures_are_stored_without_next_observations():
