@@ -11,7 +11,7 @@ import numpy as np
 from adapters.base import Columns
 from adapters.behaviours import SequencePadding
 from adapters.peers.cpprb.adapter import env_dict
-from adapters.peers.cpprb_impl import CONTRACT
+from adapters.peers.cpprb_impl import CONTRACT, CpprbImplNoLock
 from adapters.sequences import SequenceAdapter, SequenceContract, SequenceSpec
 
 if TYPE_CHECKING:
@@ -60,4 +60,5 @@ class CpprbImplSharedSequences(CpprbImplSequences):
     """The buffers that processes share. Each process adds streams of its own."""
 
     name = "cpprb_impl[shared sequences]"
+    contract = CpprbImplNoLock.contract
     classes = ("MPReplayBuffer", "MPPrioritizedReplayBuffer")
