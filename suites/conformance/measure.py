@@ -35,11 +35,11 @@ from adapters.child_process import exit_with_parent
 from adapters.contract import Contract
 from adapters.sequences import SequenceContract
 from adapters.venvs import NotInstalled
-from suites.conformance import draws as probes_draws
-from suites.conformance import edges as probes_edges
-from suites.conformance import numbered
-from suites.conformance import rows as probes_rows
-from suites.conformance.probing import BufferPool, Seen
+from suites.check.probes import draws as probes_draws
+from suites.check.probes import edges as probes_edges
+from suites.check.probes import numbered
+from suites.check.probes import rows as probes_rows
+from suites.check.probes.probing import BufferPool, Seen
 from suites.conformance.spec import BENCHMARKS, SEQUENCE, SUITE, ConformanceSettings
 from suites.runner import entry
 from suites.runner.results import Result, failure

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from adapters import registry
 from adapters.sequences import SequenceContract
 from results.record import Run
-from suites.conformance import numbered
+from suites.check.probes import numbered
 from suites.suite import Launch, Quantity, Suite, SuiteSettings
 
 LAUNCH_SECONDS = 900.0  # a peer that needs a server starts about thirty of them

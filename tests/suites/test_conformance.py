@@ -8,8 +8,8 @@ import pytest
 from adapters.behaviours import BadPriority, References, Seed
 from adapters.contract import Contract
 from results.record import load
+from suites.check.probes.probing import BufferPool, fit
 from suites.conformance import measure as conformance
-from suites.conformance.probing import BufferPool, fit
 from suites.conformance.spec import BENCHMARKS, ConformanceSettings
 from tests.suites import odd_answers
 from tests.suites.odd_answers import Sound

@@ -1,4 +1,4 @@
-"""Tools for the conformance probes: buffers of one peer, a model of their expected contents, and observations."""
+"""Tools for the probes: buffers of one kind, a model of their expected contents, and observations."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from adapters.base import Adapter, Columns, Field, Spec, Unavailable
 from adapters.checks import as_steps, chi_square
-from suites.conformance.numbered import FIELDS, SERIES, series
-from suites.conformance.spec import ConformanceSettings
+from suites.check.probes.numbered import FIELDS, SERIES, series
 
 CAPACITY = 32
 EXPECTED = 10.0  # minimum expected draws per group of rows in a chi-square test
 REASON_CHARACTERS = 160
+
+
+class ProbeSettings(Protocol):
+    """How much the probes do."""
+
+    @property
+    def draws(self) -> int:
+        """Draws per test of a distribution."""
+
+    @property
+    def seed(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,7 @@ class Seen:
     word: str
     evidence: str
     looked_at: int
+    script: str = ""  # repeats what was observed without this project (`suites.check.reproduction`)
 
 
 class ProbedBuffer:
@@ -150,7 +161,7 @@ class BufferPool:
     """
 
     def __init__(
-        self, kind: type[Adapter], setting: ConformanceSettings, announce_risk: Callable[[], None] = lambda: None
+        self, kind: type[Adapter], setting: ProbeSettings, announce_risk: Callable[[], None] = lambda: None
     ) -> None:
         self.kind, self.setting, self.announce_risk = kind, setting, announce_risk
         self._done: dict[str, ProbedBuffer] = {}

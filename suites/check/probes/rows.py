@@ -9,7 +9,7 @@ import numpy as np
 
 from adapters.base import Columns, Field, Step
 from adapters.checks import are_pixels_as_floats, as_steps
-from suites.conformance.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Seen, own, said
+from suites.check.probes.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Seen, own, said
 
 ROWS = 16
 BATCHES = 60  # of 16 draws from 16 rows: the probability that some row is never drawn is 10^-26

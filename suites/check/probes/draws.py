@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 
 from adapters.checks import SIGNIFICANCE, as_steps
-from suites.conformance.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Refused, Seen, fit
+from suites.check.probes.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Refused, Seen, fit
 
 LAST = CAPACITY - 1  # the last slot of the ring
 WRAPPED = 20  # rows added after the buffer is full

@@ -9,7 +9,7 @@ import numpy as np
 
 from adapters.base import WrongAnswer
 from adapters.checks import SIGNIFICANCE
-from suites.conformance.probing import CAPACITY, BufferPool, ProbedBuffer, Seen, fit, own, percent, said
+from suites.check.probes.probing import CAPACITY, BufferPool, ProbedBuffer, Seen, fit, own, percent, said
 
 STALE_ROUNDS = 8
 NEWER = 24  # rows that are added between a sample and its update

@@ -1,0 +1,1 @@
+"""Check a replay buffer: `make check BUFFER=module:Class`, or `check(Class)` from Python (docs/check.md)."""

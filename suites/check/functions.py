@@ -1,0 +1,100 @@
+"""The functions through which a buffer is checked. Their signatures say what the buffer can do.
+
+A Python file defines them: the file of an API family (suites/check/families), or the user's own.
+
+    make(capacity, ...)            return an empty buffer
+    add(buffer, obs, act, ...)     store one step
+    sample(buffer, size)           return a batch: a dict of columns, (size, *shape) each
+    update(buffer, indexes, priorities)      optional: set priorities of rows of the last batch
+    size(buffer)                   optional: the number of rows that can be sampled
+
+`make`, `add` and `sample` are passed only the arguments that they name (`OPTIONS`, `STEP` and `DRAW`). Further
+functions are optional, too: `add_batch(buffer, obs, act, ...)` with columns, `windows(buffer, size, length)`, which
+returns columns of (size, length, *shape), `save(buffer, path)` and `load(buffer, path)`, which fills an empty buffer.
+
+A batch has the columns "obs", "act", "rew", "next_obs" and "done" (whether bootstrapping ends here), as far as the
+buffer has them, and with priorities "weights" and "indexes". With n-step returns it may have "discount". Frames of a
+stack are on the last axis of "obs", oldest first.
+
+`WAYS`, if defined, names other ways to use the buffer: {name: options that `make` is passed in addition}. An option
+named `stack`, `n_step`, `gamma` or `envs` also tells the probes what such a buffer must return.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Arguments that `make` may name besides the capacity, and what they are if nothing else is asked for.
+OPTIONS: Mapping[str, Any] = {
+    "obs_shape": (4,),
+    "obs_dtype": "float32",
+    "act_shape": (),
+    "act_dtype": "int64",  # actions are below 5 if their dtype is an integer
+    "seed": 0,
+    "prioritized": False,  # named if one function makes buffers of both kinds
+    "alpha": 0.6,
+    "beta": 0.4,
+    "n_step": 1,  # steps that a row's reward sums
+    "gamma": 0.99,
+    "stack": 1,  # frames per observation, stored once; `add` is passed single frames
+    "envs": 1,  # environments that step in turn; `add` is passed `env`
+    "length": 1,  # of the sequences that `windows` returns
+}
+#: Arguments that `add` may name. A buffer with one flag for the end of an episode names `done`. One that distinguishes a
+#: time limit from a terminal state names `truncated`, and `done` or `terminated`.
+STEP = ("obs", "act", "rew", "next_obs", "done", "terminated", "truncated", "env", "priority", "first")
+#: Arguments that `sample` may name besides the size.
+DRAW = ("beta",)
+
+
+class BadFunctions(Exception):  # noqa: N818 (what is bad)
+    """The file does not define usable functions; the message says why."""
+
+
+class NotApplicable(Exception):  # noqa: N818 (a state rather than an error)
+    """The buffer offers no way to do what a probe asks for; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions of one buffer, by name, and the source from which a script can be made that repeats a finding."""
+
+    named: Mapping[str, Callable[..., Any]]
+    source: str  # of the file
+    imported: str = ""  # the line that imports the buffer's class as `Buffer`, for a family's file
+    ways: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    eps: float = 0.0  # added to a priority before it is raised to alpha; `EPS` in the file
+    family: str = ""  # "" for the user's own file
+
+    def has(self, function: str) -> bool:
+        return function in self.named
+
+    def accepts(self, function: str, argument: str) -> bool:
+        """Return whether this function exists and names this argument."""
+        return function in self.named and argument in inspect.signature(self.named[function]).parameters
+
+    def takes_any(self, function: str) -> bool:
+        """Return whether this function takes any keyword, as a `make` with ways does."""
+        kinds = [each.kind for each in inspect.signature(self.named[function]).parameters.values()]
+        return inspect.Parameter.VAR_KEYWORD in kinds
+
+
+def load(source: str, where: str, buffer: type | None = None, imported: str = "", family: str = "") -> Functions:
+    """Return the functions that this source defines, with `buffer` as its global `Buffer`. Raises `BadFunctions`."""
+    defined: dict[str, Any] = {"__name__": "checked_functions", "__file__": where, "Buffer": buffer}
+    linecache.cache[where] = (len(source), None, source.splitlines(keepends=True), where)  # for tracebacks
+    try:
+        exec(compile(source, where, "exec"), defined)
+    except Exception as error:
+        raise BadFunctions(f"{where} cannot be run: {type(error).__name__}: {error}") from error
+    named = {name: defined[name] for name in FUNCTIONS if callable(defined.get(name))}
+    if lacking := [name for name in ("make", "add", "sample") if name not in named]:
+        raise BadFunctions(f"{where} must define make, add and sample, but lacks {', '.join(lacking)}")
+    return Functions(named, source, imported, defined.get("WAYS", {}), float(defined.get("EPS", 0.0)), family)
+
+
+FUNCTIONS = ("make", "add", "sample", "update", "size", "add_batch", "windows", "save", "load")

@@ -1,0 +1,1 @@
+"""Probes: each drives a buffer, and observes how it behaves."""

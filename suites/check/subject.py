@@ -1,0 +1,99 @@
+"""A buffer under check, called through its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Array, Columns
+from suites.check.functions import DRAW, OPTIONS, STEP, Functions, NotApplicable
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """How much is checked."""
+
+    draws: int = 4_000  # per test of a distribution
+    patience: float = 5.0  # seconds after which a call counts as blocked forever
+    seed: int = 0
+    seconds: float = 60.0  # for all probes together
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The buffer to check, in one way of using it."""
+
+    functions: Functions
+    setting: CheckSettings = CheckSettings()
+    way: str = ""  # a name in `Functions.ways`, or "" for the plain way
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the way
+
+    @property
+    def has_priorities(self) -> bool:
+        return self.functions.has("update")
+
+    def ways(self) -> list[Subject]:
+        """Return the subject in each way of using it, the plain one first."""
+        return [self] + [replace(self, way=name, options=more) for name, more in self.functions.ways.items()]
+
+    def can(self, **asked: Any) -> bool:
+        """Return whether `make` can be asked for these options."""
+        return all(name in self.options or self.functions.accepts("make", name) for name in asked)
+
+    def make(self, capacity: int, **asked: Any) -> CheckedBuffer:
+        """Return an empty buffer with these options (`OPTIONS`) and those of the way. Raises `NotApplicable` if `make`
+        does not name one of them, and whatever the buffer raises."""
+        if missing := [name for name in asked if not self.can(**{name: None})]:
+            raise NotApplicable(f"make has no argument {missing[0]}")
+        passed = {name: value for name, value in OPTIONS.items() if self.functions.accepts("make", name)}
+        passed |= {"seed": self.setting.seed} if "seed" in passed else {}
+        passed |= asked | dict(self.options)
+        if not self.functions.takes_any("make"):  # an option may only tell the probes what to expect
+            passed = {name: value for name, value in passed.items() if self.functions.accepts("make", name)}
+        return CheckedBuffer(self, self.functions.named["make"](capacity, **passed))
+
+
+class CheckedBuffer:
+    """A buffer, called through the subject's functions."""
+
+    def __init__(self, subject: Subject, buffer: Any) -> None:
+        self.subject, self.buffer, self._functions = subject, buffer, subject.functions
+
+    def add(self, **step: Any) -> None:
+        """Store one step, given as the arguments in `STEP`. `done` defaults to "terminated or truncated". Raises
+        `NotApplicable` if a truncated step cannot be told from a terminal one, or the buffer has no environments."""
+        step = {"terminated": False, "truncated": False, "env": 0} | step
+        step.setdefault("done", bool(step["terminated"] or step["truncated"]))
+        accepts = self._functions.accepts
+        if step["env"] and not accepts("add", "env"):
+            raise NotApplicable("add has no argument env")
+        self._functions.named["add"](self.buffer, **{k: v for k, v in step.items() if k in STEP and accepts("add", k)})
+
+    def sample(self, size: int, **asked: Any) -> Columns:
+        """Return a batch of columns as arrays, which may share memory with the buffer."""
+        passed = {k: v for k, v in asked.items() if k in DRAW and self._functions.accepts("sample", k)}
+        return columns(self._functions.named["sample"](self.buffer, size, **passed))
+
+    def windows(self, size: int, length: int) -> Columns:
+        """Return a batch of sequences, (size, length, *shape) each."""
+        if not self._functions.has("windows"):
+            raise NotApplicable("there is no function windows")
+        return columns(self._functions.named["windows"](self.buffer, size, length))
+
+    def update(self, indexes: Any, priorities: Array) -> None:
+        if not self._functions.has("update"):
+            raise NotApplicable("there is no function update")
+        self._functions.named["update"](self.buffer, indexes, priorities)
+
+    def __len__(self) -> int:
+        if not self._functions.has("size"):
+            raise NotApplicable("there is no function size")
+        return int(self._functions.named["size"](self.buffer))
+
+
+def columns(batch: Mapping[str, Any]) -> Columns:
+    """Return the columns of a batch as arrays, and its indexes, which `update` is passed, as they are."""
+    return {name: value if name == "indexes" else np.asarray(value) for name, value in batch.items()}
