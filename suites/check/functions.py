@@ -44,8 +44,8 @@ OPTIONS: Mapping[str, Any] = {
     "envs": 1,  # environments that step in turn; `add` is passed `env`
     "length": 1,  # of the sequences that `windows` returns
 }
-#: Arguments that `add` may name. A buffer with one flag for the end of an episode names `done`. One that distinguishes a
-#: time limit from a terminal state names `truncated`, and `done` or `terminated`.
+#: Arguments that `add` may name. A buffer with one flag for the end of an episode names `done`. One that distinguishes
+#: a time limit from a terminal state names `truncated`, and `done` or `terminated`.
 STEP = ("obs", "act", "rew", "next_obs", "done", "terminated", "truncated", "env", "priority", "first")
 #: Arguments that `sample` may name besides the size.
 DRAW = ("beta",)
