@@ -111,6 +111,7 @@ lint: .venv/.built ## check style, types, common mistakes, GitHub's files and co
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 	@.venv/bin/clang-format --dry-run --Werror $(CPP)
+	@.ci/orders syntax
 	@printf '%s\n' cpprb_impl/core/*/*.cpp | xargs -P "$$(nproc)" -n 4 sh -c '.venv/bin/clang-tidy --quiet "$$@" -- -std=c++20' clang-tidy
 
 format: .venv/.built ## fix style automatically where possible

@@ -96,7 +96,8 @@ std::vector<std::uint64_t> World::rows_of_sequence(rb::SharedStore& store, std::
 void World::look_at_sequences(rb::SharedStore& store) const {
   std::vector<Id> values(2 * words());
   char is_first[2];
-  const rb::SequencePlaces to{{reinterpret_cast<char*>(values.data())}, {nullptr}, false, is_first, false};
+  const rb::SequencePlaces to{
+      .steps = {reinterpret_cast<char*>(values.data())}, .first = {nullptr}, .is_first = is_first};
   rb::DrawnSequences drawn;
   rb::SharedSequenceView view(store, *store.sequences_, store.priorities(), {&drawn, &to});
   rb::Waiting waiting;

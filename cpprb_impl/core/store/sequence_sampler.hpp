@@ -34,8 +34,8 @@ struct SequencePlaces {
   };
   std::vector<Single> single;
   bool wants_first = false;  // whether any of `first` is not null
-  char* is_first;            // by step: whether it is the first of its episode
-  bool time_major;
+  char* is_first = nullptr;  // by step: whether it is the first of its episode
+  bool time_major = false;
 
   std::size_t step(std::size_t sequences) const { return time_major ? sequences : 1; }
   std::size_t sequence(std::size_t length) const { return time_major ? 1 : length; }
