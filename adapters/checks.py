@@ -7,6 +7,7 @@ fields of a row kept together. The `check_*` functions drive an adapter and rais
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from adapters.behaviours import ImportanceWeights
 
 #: The probability with which a correct peer fails a distribution check.
 SIGNIFICANCE = 1e-6
+EPSILON = 1e-14  # relative accuracy of a tail's probability
 
 
 def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Columns:
@@ -246,14 +248,39 @@ def chi_square(counts: Array, shares: Array, least: float = 0.0) -> tuple[float,
 
     Rows with fewer than `least` expected draws are grouped, since the test needs about five per group.
     """
-    from scipy.special import chdtrc
-
     order = np.argsort(shares)
     expected, seen = (shares / shares.sum() * counts.sum())[order], counts[order]
     groups = _groups(expected, least)
     expected, seen = (np.bincount(groups, weights=each) for each in (expected, seen))
     chi2 = float(((seen - expected) ** 2 / expected).sum())
-    return chi2, float(chdtrc(max(1, len(expected) - 1), chi2))
+    return chi2, chi_square_tail(chi2, max(1, len(expected) - 1))
+
+
+def chi_square_tail(chi2: float, freedom: int) -> float:
+    """Return the probability of a chi-square statistic above `chi2`, as scipy.stats.chi2.sf, which a checked buffer's
+    Python may lack (Abramowitz and Stegun, 6.5.29 and 6.5.31)."""
+    a, x = freedom / 2, chi2 / 2
+    if x <= 0:
+        return 1.0
+    scale = a * math.log(x) - x - math.lgamma(a)
+    if x < a + 1:  # the series of the lower tail
+        term = total = 1 / a
+        while term > total * EPSILON:
+            a += 1
+            term *= x / a
+            total += term
+        return 1 - math.exp(scale) * total
+    b = x + 1 - a  # the continued fraction of the upper tail, by Lentz's method
+    c, d = math.inf, 1 / b
+    fraction, i = d, 0
+    while True:
+        i, b = i + 1, b + 2
+        numerator = i * (a - i)
+        d = 1 / (numerator * d + b)
+        c = b + numerator / c
+        fraction *= c * d
+        if abs(c * d - 1) < EPSILON:
+            return math.exp(scale) * fraction
 
 
 def _groups(expected: Array, least: float) -> Array:

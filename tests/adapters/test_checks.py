@@ -14,6 +14,7 @@ from adapters.checks import (
     check_priorities,
     check_round_trip,
     check_rows,
+    chi_square_tail,
     keyed_columns,
 )
 from adapters.peers.baselines_style import BaselinesStyle
@@ -210,3 +211,10 @@ def test_the_distribution_check_agrees_with_scipy() -> None:
 def test_a_row_without_probability_must_not_be_drawn() -> None:
     with pytest.raises(WrongAnswer, match="row 1 was drawn although its probability is 0"):
         check_distribution(np.array([10, 1, 10]), np.array([0.5, 0.0, 0.5]))
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 7, 100, 20_000])
+def test_tails_of_chi_square_are_those_of_scipy(freedom):
+    statistics = [0.0, 1e-9, 0.5 * freedom, freedom, freedom + 1, freedom + 2, 2 * freedom + 100, 700.0]
+    ours = [chi_square_tail(each, freedom) for each in statistics]
+    np.testing.assert_allclose(ours, stats.chi2.sf(statistics, freedom), rtol=1e-9, atol=1e-300)
