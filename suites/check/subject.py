@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Array, Columns
+from suites.check import last_call
 from suites.check.functions import DRAW, OPTIONS, STEP, Functions, NotApplicable
 
 
@@ -53,6 +54,7 @@ class Subject:
         passed |= asked | dict(self.options)
         if not self.functions.takes_any("make"):  # an option may only tell the probes what to expect
             passed = {name: value for name, value in passed.items() if self.functions.accepts("make", name)}
+        last_call.note(f"make({capacity}, {', '.join(f'{name}={value!r}' for name, value in passed.items())})")
         return CheckedBuffer(self, self.functions.named["make"](capacity, **passed))
 
 
@@ -70,22 +72,37 @@ class CheckedBuffer:
         accepts = self._functions.accepts
         if step["env"] and not accepts("add", "env"):
             raise NotApplicable("add has no argument env")
+        last_call.note("add")
         self._functions.named["add"](self.buffer, **{k: v for k, v in step.items() if k in STEP and accepts("add", k)})
+
+    def add_batch(self, **fields: Array) -> None:
+        """Store the rows of these columns, (rows, *shape) each, which have no ends by time limit."""
+        if not self._functions.has("add_batch"):
+            raise NotApplicable("there is no function add_batch")
+        rows = len(fields["obs"])
+        ends = {"done": np.zeros(rows, bool)} | fields
+        ends = {"terminated": ends["done"], "truncated": np.zeros(rows, bool)} | ends
+        accepts = self._functions.accepts
+        last_call.note(f"add_batch of {rows} rows")
+        self._functions.named["add_batch"](self.buffer, **{k: v for k, v in ends.items() if accepts("add_batch", k)})
 
     def sample(self, size: int, **asked: Any) -> Columns:
         """Return a batch of columns as arrays, which may share memory with the buffer."""
         passed = {k: v for k, v in asked.items() if k in DRAW and self._functions.accepts("sample", k)}
+        last_call.note(f"sample({size})")
         return columns(self._functions.named["sample"](self.buffer, size, **passed))
 
     def windows(self, size: int, length: int) -> Columns:
         """Return a batch of sequences, (size, length, *shape) each."""
         if not self._functions.has("windows"):
             raise NotApplicable("there is no function windows")
+        last_call.note(f"windows({size}, {length})")
         return columns(self._functions.named["windows"](self.buffer, size, length))
 
     def update(self, indexes: Any, priorities: Array) -> None:
         if not self._functions.has("update"):
             raise NotApplicable("there is no function update")
+        last_call.note("update")
         self._functions.named["update"](self.buffer, indexes, priorities)
 
     def __len__(self) -> int:

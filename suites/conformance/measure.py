@@ -17,16 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import selectors
 import shlex
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
-from typing import cast
 
 from adapters import registry, sequence_checks, venvs
 from adapters.base import Adapter, Unavailable
@@ -40,6 +35,7 @@ from suites.check.probes import edges as probes_edges
 from suites.check.probes import numbered
 from suites.check.probes import rows as probes_rows
 from suites.check.probes.probing import BufferPool, Seen
+from suites.check.watching import RISK, Ended, Limits, Worker, watch
 from suites.conformance.spec import BENCHMARKS, SEQUENCE, SUITE, ConformanceSettings
 from suites.runner import entry
 from suites.runner.results import Result, failure
@@ -72,7 +68,6 @@ BY_PRIORITY = {
 }
 STREAMS = 2  # of steps, in the checks of sequences
 NOT_CONSECUTIVE = "the steps of its sequences are not consecutive"
-RISK = "risk"  # a worker's announcement of a call that may never return
 
 
 def judge(contract: Contract | SequenceContract, check: str, seen: Seen, again: str) -> dict:
@@ -95,6 +90,7 @@ def judge(contract: Contract | SequenceContract, check: str, seen: Seen, again: 
 def work(peer: str, setting: ConformanceSettings, first: int, last: int, tell: Callable[[object], None]) -> None:
     kind = registry.adapter_class(peer)
     pool = BufferPool(kind, setting, announce_risk=lambda: tell(RISK))
+    tell("ready")
     for part, checks in list(PARTS.items())[first : last + 1]:
         if not pool.has_priorities and set(checks) <= BY_PRIORITY:
             tell({})
@@ -136,88 +132,31 @@ def measure_sequences(peer: str, setting: ConformanceSettings) -> Iterator[Resul
 # The watcher.
 
 
-class Worker:
-    """A worker process, as seen by its watcher."""
-
-    def __init__(self, peer: str, setting: ConformanceSettings, first: int, last: int = len(PARTS) - 1) -> None:
-        self._reads, writes = os.pipe()
-        arguments = [
-            *SUITE.command(peer, setting.options()),
-            f"--worker={writes}",
-            f"--first={first}",
-            f"--last={last}",
-        ]
-        self._process = subprocess.Popen(
-            [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[writes]
-        )
-        os.close(writes)
-        self._rest = b""
-
-    def line(self, seconds: float) -> object:
-        """Return the worker's next message. Raises TimeoutError if it is late, and EOFError if the worker ended."""
-        deadline = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._reads, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise TimeoutError
-                part = os.read(self._reads, 1 << 16)
-                if not part:
-                    raise EOFError
-                self._rest += part
-        line, _, self._rest = self._rest.partition(b"\n")
-        return json.loads(line)
-
-    def end(self) -> str:
-        """Kill the worker, and return a description of how it ended."""
-        self._process.kill()
-        status = self._process.wait()
-        os.close(self._reads)
-        return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
+def _start(peer: str, setting: ConformanceSettings, limits: Limits, first: int, last: int = len(PARTS) - 1) -> Worker:
+    command = [sys.executable, *SUITE.command(peer, setting.options()), f"--first={first}", f"--last={last}"]
+    return Worker(command, limits)
 
 
-def watch(peer: str, setting: ConformanceSettings) -> Iterator[Mapping[str, dict]]:
-    """Yield the observations of each part: check -> the fields of a `Seen`, or an outcome and its reason."""
-    worker = Worker(peer, setting, 0)
-    try:
-        for number, checks in enumerate(PARTS.values()):
-            said, ended = _observe(worker, checks, setting)
-            if ended:
-                worker = Worker(peer, setting, number + 1)
-            yield said
-    finally:
-        worker.end()
-
-
-def _observe_again(peer: str, setting: ConformanceSettings, number: int, repetition: int) -> Mapping[str, dict]:
-    """Return the observations of one part, made with a different seed by a worker that runs no other part."""
-    worker, ended = Worker(peer, replace(setting, seed=setting.seed + repetition), number, number), False
-    try:
-        said, ended = _observe(worker, list(PARTS.values())[number], setting)
-    finally:
-        if not ended:
-            worker.end()
-    return said
-
-
-def _observe(worker: Worker, checks: Sequence[str], setting: ConformanceSettings) -> tuple[Mapping[str, dict], bool]:
-    """Return the observations of the worker's next part, and whether the worker ended or had to be ended."""
-    bold = False
-    try:
-        while (said := worker.line(setting.patience if bold else PART_SECONDS)) == RISK:
-            bold = True
-    except (TimeoutError, EOFError) as error:
-        hung, ended = isinstance(error, TimeoutError), worker.end()
-        return {check: _silent(check, hung, bold, ended, setting) for check in checks}, True
-    return cast("Mapping[str, dict]", said), False
-
-
-def _silent(check: str, hung: bool, bold: bool, ended: str, setting: ConformanceSettings) -> dict:
-    word = "waits" if hung else "kills the process"
-    if bold and word in list(Contract.CHECKS[check]):
-        about = f"the call had not returned after {setting.patience:g} s" if hung else f"the process ended with {ended}"
+def _silent(check: str, ended: Ended, setting: ConformanceSettings) -> dict:
+    """Return the report of a check whose part did not finish."""
+    word = "waits" if ended.hung else "kills the process"
+    if ended.bold and word in list(Contract.CHECKS[check]):
+        patience = f"the call had not returned after {setting.patience:g} s"
+        about = patience if ended.hung else f"the process ended with {ended.how}"
         return asdict(Seen(word, about, 1))
-    return {"outcome": "failed", "reason": f"hung for {PART_SECONDS:.0f} s" if hung else f"died with {ended}"}
+    return {"outcome": "failed", "reason": f"hung for {PART_SECONDS:.0f} s" if ended.hung else f"died with {ended.how}"}
+
+
+def _observe_again(
+    peer: str, setting: ConformanceSettings, limits: Limits, number: int, repetition: int
+) -> Mapping[str, dict]:
+    """Return the observations of one part, made with a different seed by a worker that runs no other part."""
+    again = replace(setting, seed=setting.seed + repetition)
+    start = partial(_start, peer, again, limits, last=number)
+    (reports,) = watch(
+        lambda _: start(number), [list(PARTS.values())[number]], limits, partial(_silent, setting=setting)
+    )
+    return reports
 
 
 def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
@@ -232,7 +171,9 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
         return
     judged = partial(_judged, kind, shlex.join([venvs.shown(kind.venv), *SUITE.command(peer, setting.options())]))
     doubtful: list[tuple[int, Mapping[str, dict]]] = []  # repeated after the first worker has ended
-    for number, (checks, said) in enumerate(zip(PARTS.values(), watch(peer, setting), strict=True)):
+    limits, silent = Limits(setting.patience, PART_SECONDS, PART_SECONDS), partial(_silent, setting=setting)
+    observed = watch(partial(_start, peer, setting, limits), list(PARTS.values()), limits, silent)
+    for number, (checks, said) in enumerate(zip(PARTS.values(), observed, strict=True)):
         found = {check: judged(check, report) for check, report in said.items()}
         if any(each["outcome"] == "wrong" for each in found.values()):
             doubtful.append((number, found))
@@ -241,7 +182,7 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
         lacking = [check for check in checks if check not in found]
         yield from (result(check, outcome="skipped", reason=f"{peer} has no priorities") for check in lacking)
     for number, found in doubtful:
-        repeat = partial(_observe_again, peer, setting, number)
+        repeat = partial(_observe_again, peer, setting, limits, number)
         yield from (result(check, **each) for check, each in _confirmed(found, judged, repeat).items())
 
 
@@ -270,6 +211,7 @@ def _confirmed(
 def options(parser: argparse.ArgumentParser) -> None:
     entry.add_settings(ConformanceSettings(), parser)
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--last-call", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--last", type=int, default=0, help=argparse.SUPPRESS)
 
@@ -285,9 +227,8 @@ def main() -> int:
             return
         exit_with_parent(os.getppid())
         with os.fdopen(args.worker, "w") as pipe:
-            work(
-                args.peer, settings, args.first, args.last, lambda said: print(json.dumps(said), file=pipe, flush=True)
-            )
+            tell = lambda said: print(json.dumps(said), file=pipe, flush=True)  # noqa: E731
+            work(args.peer, settings, args.first, args.last, tell)
 
     return entry.main(SUITE, __doc__, options, figures, peers=registry.every())
 

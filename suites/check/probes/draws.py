@@ -83,13 +83,16 @@ def _parts(pool: BufferPool) -> Iterator[tuple[str, ProbedBuffer | None]]:
         with pool.priorities(0.0) as buffer:
             buffer.fill(CAPACITY, two_decades)
             yield "alpha 0", buffer
-    except Refused as reason:
+    except (Refused, NotImplementedError) as reason:
         yield f"alpha 0 refused ({reason})", None
-    with pool.priorities(1.0) as buffer:
-        buffer.fill(CAPACITY, two_decades)
-        yield "alpha 1", buffer
-        buffer.fill(CAPACITY, generator.permutation(np.geomspace(1e-3, 1e3, CAPACITY)))
-        yield "priorities over six decades", buffer
+    if reason := pool.refusal(prioritized=True, alpha=1.0):
+        yield f"alpha 1 refused ({reason})", None
+    else:
+        with pool.priorities(1.0) as buffer:
+            buffer.fill(CAPACITY, two_decades)
+            yield "alpha 1", buffer
+            buffer.fill(CAPACITY, generator.permutation(np.geomspace(1e-3, 1e3, CAPACITY)))
+            yield "priorities over six decades", buffer
     with pool.priorities(0.6) as buffer:
         buffer.fill(CAPACITY, two_decades)
         yield "alpha 0.6", buffer

@@ -143,7 +143,7 @@ def _afterwards(buffer: ProbedBuffer) -> tuple[np.ndarray, np.ndarray]:
     buffer.settle(16)
     for _ in range(ODD_BATCHES):
         numbers, batch = buffer.sample(16)
-        weights.append(np.array(batch["weights"], float).reshape(-1))
+        weights.append(np.array(batch.get("weights", ()), float).reshape(-1))
         # Without replacement, only the first row of a batch is an independent draw by priority.
         np.add.at(counts, numbers[: buffer.independent], 1)
         buffer.update(batch["indexes"], numbers)

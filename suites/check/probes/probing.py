@@ -170,11 +170,16 @@ class BufferPool:
     def has_priorities(self) -> bool:
         return self.kind.contract.priorities.value
 
+    def refusal(self, **asked: Any) -> str | None:
+        """Return why there can be no buffer as `buffer` is asked for; None if there can."""
+        return self.kind.refusal(self._spec(**asked))
+
+    def _spec(self, *, fields: Mapping[str, Field] = FIELDS, **asked: Any) -> Spec:
+        return Spec(**{"capacity": CAPACITY, "fields": fields, "seed": self.setting.seed} | asked)
+
     @contextmanager
-    def buffer(
-        self, *, fresh: bool = False, fields: Mapping[str, Field] = FIELDS, **asked: Any
-    ) -> Iterator[ProbedBuffer]:
-        spec = Spec(**{"capacity": CAPACITY, "fields": fields, "seed": self.setting.seed} | asked)
+    def buffer(self, *, fresh: bool = False, **asked: Any) -> Iterator[ProbedBuffer]:
+        spec = self._spec(**asked)
         buffer = None if fresh else self._done.pop(str(spec), None)
         if buffer is None or buffer.added > SERIES // 2:
             if buffer is not None:

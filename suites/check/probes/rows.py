@@ -54,7 +54,8 @@ def hard_columns(fields: Mapping[str, Field]) -> Columns:
 def come_back(pool: BufferPool) -> dict[str, Seen]:
     """Add rows of difficult values with every form of add, and compare them with what is returned."""
     values, dtypes, shapes, batches = [], [], [], 0
-    for kind in KINDS:
+    offered = [kind for kind in KINDS if not pool.refusal(fields=_fields(kind))]
+    for kind in offered:
         fields = _fields(kind)
         columns = hard_columns(fields)
         with pool.buffer(fresh=True, capacity=ROWS, fields=fields) as buffer:
@@ -73,10 +74,10 @@ def come_back(pool: BufferPool) -> dict[str, Seen]:
                     shapes.append(_shape_word(kind, name, column, field, size))
                 values += _values(kind, batch, columns, fields)
     return {
-        "round_trip": _worst(values, CLOSER, batches * ROWS, f"rows ({', '.join(KINDS)}), added in five ways"),
+        "round_trip": _worst(values, CLOSER, batches * ROWS, f"rows ({', '.join(offered)}), added in five ways"),
         "dtype": _worst(dtypes, ("another kind", "narrower", "floats for pixels", "wider", "kept"), batches, "batches"),
         "shape": _worst(
-            shapes, ("changed", "scalars as (1,)", "kept"), batches, f"batches, {len(KINDS)} of them of a single row"
+            shapes, ("changed", "scalars as (1,)", "kept"), batches, f"batches, {len(offered)} of them of a single row"
         ),
     }
 

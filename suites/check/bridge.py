@@ -1,0 +1,126 @@
+"""A buffer's functions as an adapter, for the probes that the conformance suite runs on adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Adapter, Array, Columns, Spec, Step
+from adapters.checks import as_steps
+from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
+from suites.check.probes import numbered
+from suites.check.subject import CheckedBuffer, Subject
+
+SHAPES = {"obs_shape": "obs", "act_shape": "act"}  # argument of make -> field
+DTYPES = {"obs_dtype": "obs", "act_dtype": "act"}
+ROUNDS = 300  # of updates, at most, until each new row has its priority
+
+
+def adapter_of(subject: Subject) -> type[Adapter]:
+    """Return a class whose buffers are made by the subject's functions."""
+
+    class Bridge(_Bridge):
+        contract = Contract(
+            batch_add=yes() if subject.functions.has("add_batch") else no(),
+            fields=Stated(RowFields.FIXED),
+            priorities=yes() if subject.has_priorities else no(),
+            returns=Stated(Returns.COLUMNS),
+            n_step=no(),
+            disk=no(),
+            framework="",
+            licence="",
+            eps=subject.functions.eps,
+        )
+
+    Bridge.subject = subject
+    return Bridge
+
+
+class _Bridge(Adapter):
+    name, distribution, usage = "the checked buffer", None, "called through its functions"
+    subject: Subject
+
+    def __init__(self, spec: Spec) -> None:
+        self.fields, self.spec = spec.fields, spec
+        self._buffer: CheckedBuffer = self.subject.make(spec.capacity, **self._asked(spec))
+        self._priorities: dict[bytes, float] = {}  # by row: as last set through this class
+        self._drawn: list[bytes] = []  # the rows of the last batch
+
+    @classmethod
+    def refusal(cls, spec: Spec) -> str | None:
+        if reason := super().refusal(spec):
+            return reason
+        asked = cls._asked(spec)
+        missing = [name for name in asked if not cls.subject.can(**{name: None})]
+        if spec.prioritized and spec.alpha == cls.subject.functions.alpha:
+            missing = [name for name in missing if name != "alpha"]
+        return f"make has no argument {missing[0]}" if missing else None
+
+    @classmethod
+    def _asked(cls, spec: Spec) -> Mapping[str, Any]:
+        """Return the options that differ from the default, and those that `make` names in any case."""
+        asked: dict[str, Any] = {}
+        for name, field in SHAPES.items():
+            if spec.fields[field].shape != numbered.FIELDS[field].shape:
+                asked[name] = spec.fields[field].shape
+        for name, field in DTYPES.items():
+            if spec.fields[field].dtype != numbered.FIELDS[field].dtype:
+                asked[name] = spec.fields[field].dtype
+        if spec.prioritized:
+            asked["alpha"] = spec.alpha
+        optional = {"seed": spec.seed, "prioritized": spec.prioritized, "beta": spec.beta}
+        return asked | {name: value for name, value in optional.items() if cls.subject.can(**{name: None})}
+
+    def add(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            self._buffer.add(**_named(step))
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        for step, priority in zip(steps, priorities, strict=True):
+            self._buffer.add(**_named(step), priority=priority)
+
+    def add_batch(self, columns: Columns, priorities: Array | None = None) -> None:
+        if priorities is not None and self.subject.functions.accepts("add", "priority"):
+            self.add_with_priorities(as_steps(columns), priorities.tolist())
+            return
+        if self.subject.functions.has("add_batch"):
+            self._buffer.add_batch(**columns)
+        else:
+            self.add(as_steps(columns))
+        if priorities is not None:
+            self._set_priorities(columns, priorities)
+
+    def _set_priorities(self, columns: Columns, priorities: Array) -> None:
+        """Update the new rows as they are drawn, as a user must if `add` takes no priority. A row that is never drawn
+        keeps the priority of a new row."""
+        new = {row.tobytes(): priority for row, priority in zip(columns["obs"], priorities, strict=True)}
+        done: set[bytes] = set()
+        for _ in range(ROUNDS):
+            batch = self.sample(min(16, len(new)))
+            self.update_priorities(
+                batch["indexes"], np.array([new.get(key, self._priorities.get(key, 1.0)) for key in self._drawn])
+            )
+            done |= new.keys() & self._drawn
+            if len(done) == min(len(new), self.spec.capacity):
+                return
+
+    def sample(self, batch_size: int) -> Columns:
+        batch = self._buffer.sample(batch_size, beta=self.spec.beta)
+        if self.spec.prioritized:
+            dtype = self.fields["obs"].dtype
+            self._drawn = [row.tobytes() for row in np.ascontiguousarray(batch["obs"], dtype)]
+        return batch
+
+    def update_priorities(self, indexes: Array, priorities: Array) -> None:
+        self._priorities.update(zip(self._drawn, priorities.tolist(), strict=False))
+        self._buffer.update(indexes, priorities)
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+
+def _named(step: Step) -> dict[str, Any]:
+    values = step._asdict()
+    return {**values, "terminated": bool(values["done"])}

@@ -1,0 +1,147 @@
+"""Runs parts of a check in a worker process, which may hang, die or allocate without end, and watches it.
+
+The worker runs all parts in order and reports each one as a line of JSON. If it ends, or has to be ended, another
+worker goes on with the next part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from suites.check import last_call
+
+RISK = "risk"  # a worker's announcement of a call that may never return
+LOOK_SECONDS = 0.1  # between two looks at the worker's memory
+Reports = Mapping[str, dict[str, Any]]  # check -> the fields of a `Seen`, or an outcome and its reason
+
+
+@dataclass(frozen=True)
+class Limits:
+    patience: float  # seconds of an announced call, after which it counts as blocked forever
+    part: float  # seconds of a part that announces no risky call
+    start: float  # seconds until the first report, as a library may take long to import
+    memory: int = 1 << 62  # bytes that a worker may have beside those it had at its first report
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a worker ended that did not finish a part."""
+
+    hung: bool
+    bold: bool  # during an announced call
+    how: str  # "signal 11 (SIGSEGV)", "exit status 1", or what it took too much of
+    last_call: str
+
+
+class Worker:
+    """A worker process, as seen by its watcher."""
+
+    def __init__(self, command: Sequence[str], limits: Limits, log: IO[bytes] | None = None) -> None:
+        self._reads, writes = os.pipe()
+        self._page, self._limits, self._allowed = last_call.shared(), limits, limits.memory
+        options = [f"--worker={writes}", f"--last-call={self._page}"]
+        self._process = subprocess.Popen(
+            [*command, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log or sys.stderr,
+            stderr=log,
+            pass_fds=[writes, self._page],
+            start_new_session=True,
+        )
+        os.close(writes)
+        self._rest = b""
+
+    def line(self, seconds: float) -> Any:
+        """Return the worker's next message. Raises TimeoutError if it is late, EOFError if the worker ended, and
+        MemoryError if it takes too much memory."""
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reads, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                left = deadline - time.monotonic()
+                if not selector.select(max(0.0, min(left, LOOK_SECONDS))):
+                    if left <= 0:
+                        raise TimeoutError
+                    if self._resident() > self._allowed:
+                        raise MemoryError
+                    continue
+                part = os.read(self._reads, 1 << 16)
+                if not part:
+                    raise EOFError
+                self._rest += part
+        line, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(line)
+
+    def begin(self) -> None:
+        """Count memory from here on."""
+        self._allowed = self._resident() + self._limits.memory
+
+    def _resident(self) -> int:
+        with suppress(OSError):
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+            return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        return 0
+
+    def end(self, hung: bool = False, bold: bool = False, too_much: str = "") -> Ended:
+        """Kill the worker and its children, and return how it ended."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL) if hung or too_much else None
+        self._process.kill()
+        status = self._process.wait()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # children that outlived it
+        call = last_call.read(self._page)
+        os.close(self._reads)
+        os.close(self._page)
+        how = f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
+        return Ended(hung, bold, too_much or how, call)
+
+
+def watch(
+    start: Callable[[int], Worker],
+    parts: Sequence[Sequence[str]],
+    limits: Limits,
+    silent: Callable[[str, Ended], dict[str, Any]],
+) -> Iterator[Reports]:
+    """Yield the reports of each part. `start` starts a worker at a part; `silent` words what is reported for a check
+    whose part did not finish."""
+    worker, fresh = start(0), True
+    try:
+        for number, checks in enumerate(parts):
+            reports, ended = observe(worker, checks, limits, silent, fresh)
+            fresh = ended
+            if ended and number + 1 < len(parts):
+                worker = start(number + 1)
+            yield reports
+    finally:
+        if not fresh:
+            worker.end()
+
+
+def observe(
+    worker: Worker, checks: Sequence[str], limits: Limits, silent: Callable[[str, Ended], dict[str, Any]], fresh: bool
+) -> tuple[Reports, bool]:
+    """Return the reports of the worker's next part, and whether the worker ended or had to be ended."""
+    bold = False
+    try:
+        if fresh:
+            worker.line(limits.start)  # that it is ready
+            worker.begin()
+        while (said := worker.line(limits.patience if bold else limits.part)) == RISK:
+            bold = True
+    except (TimeoutError, EOFError, MemoryError) as error:
+        too_much = f"more than {limits.memory / 2**30:g} GiB of memory" if isinstance(error, MemoryError) else ""
+        ended = worker.end(isinstance(error, TimeoutError), bold, too_much)
+        return {check: silent(check, ended) for check in checks}, True
+    return said, False
