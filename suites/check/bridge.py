@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,6 @@ class _Bridge(Adapter):
         return len(self._buffer)
 
 
-def _named(step: Step) -> dict[str, Any]:
-    values = step._asdict()
+def _named(step: Iterable[Any]) -> dict[str, Any]:
+    values = dict(zip(Step._fields, step, strict=True))
     return {**values, "terminated": bool(values["done"])}

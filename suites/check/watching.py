@@ -47,7 +47,13 @@ class Ended:
 class Worker:
     """A worker process, as seen by its watcher."""
 
-    def __init__(self, command: Sequence[str], limits: Limits, log: IO[bytes] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        limits: Limits,
+        log: IO[bytes] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._reads, writes = os.pipe()
         self._page, self._limits, self._allowed = last_call.shared(), limits, limits.memory
         options = [f"--worker={writes}", f"--last-call={self._page}"]
@@ -58,9 +64,10 @@ class Worker:
             stderr=log,
             pass_fds=[writes, self._page],
             start_new_session=True,
+            env=environment,
         )
         os.close(writes)
-        self._rest = b""
+        self._rest, self._first = b"", None
 
     def line(self, seconds: float) -> Any:
         """Return the worker's next message. Raises TimeoutError if it is late, EOFError if the worker ended, and
@@ -83,9 +90,12 @@ class Worker:
         line, _, self._rest = self._rest.partition(b"\n")
         return json.loads(line)
 
-    def begin(self) -> None:
-        """Count memory from here on."""
-        self._allowed = self._resident() + self._limits.memory
+    def ready(self) -> Any:
+        """Return the worker's first message, and count memory from then on. Raises the exceptions of `line`."""
+        if self._first is None:
+            self._first = self.line(self._limits.start)
+            self._allowed = self._resident() + self._limits.memory
+        return self._first
 
     def _resident(self) -> int:
         with suppress(OSError):
@@ -116,28 +126,25 @@ def watch(
 ) -> Iterator[Reports]:
     """Yield the reports of each part. `start` starts a worker at a part; `silent` words what is reported for a check
     whose part did not finish."""
-    worker, fresh = start(0), True
+    worker, ended = start(0), False
     try:
         for number, checks in enumerate(parts):
-            reports, ended = observe(worker, checks, limits, silent, fresh)
-            fresh = ended
-            if ended and number + 1 < len(parts):
-                worker = start(number + 1)
+            if ended:
+                worker = start(number)
+            reports, ended = observe(worker, checks, limits, silent)
             yield reports
     finally:
-        if not fresh:
+        if not ended:
             worker.end()
 
 
 def observe(
-    worker: Worker, checks: Sequence[str], limits: Limits, silent: Callable[[str, Ended], dict[str, Any]], fresh: bool
+    worker: Worker, checks: Sequence[str], limits: Limits, silent: Callable[[str, Ended], dict[str, Any]]
 ) -> tuple[Reports, bool]:
     """Return the reports of the worker's next part, and whether the worker ended or had to be ended."""
     bold = False
     try:
-        if fresh:
-            worker.line(limits.start)  # that it is ready
-            worker.begin()
+        worker.ready()
         while (said := worker.line(limits.patience if bold else limits.part)) == RISK:
             bold = True
     except (TimeoutError, EOFError, MemoryError) as error:

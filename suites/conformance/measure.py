@@ -30,10 +30,8 @@ from adapters.child_process import exit_with_parent
 from adapters.contract import Contract
 from adapters.sequences import SequenceContract
 from adapters.venvs import NotInstalled
-from suites.check.probes import draws as probes_draws
-from suites.check.probes import edges as probes_edges
+from suites.check.checks import BY_PRIORITY, OVER_ADAPTER
 from suites.check.probes import numbered
-from suites.check.probes import rows as probes_rows
 from suites.check.probes.probing import BufferPool, Seen
 from suites.check.watching import RISK, Ended, Limits, Worker, watch
 from suites.conformance.spec import BENCHMARKS, SEQUENCE, SUITE, ConformanceSettings
@@ -43,29 +41,6 @@ from suites.runner.results import Result, failure
 REPETITIONS = 2  # of a wrong result, which is withdrawn if all of them are sound
 PART_SECONDS = 120.0  # limit for a part that announces no risky call; it may start a server or compile code
 
-#: probe -> the checks that it observes; dangerous probes come last
-PARTS: Mapping[Callable[[BufferPool], Mapping[str, Seen]], tuple[str, ...]] = {
-    probes_rows.come_back: ("round_trip", "dtype", "shape"),
-    probes_rows.ring: ("ring_order",),
-    probes_rows.given_back: ("returned_batch",),
-    probes_rows.kept_from_caller: ("references",),
-    probes_draws.even: ("uniform",),
-    probes_draws.by_priority: ("prioritized",),
-    probes_draws.added: ("new_row_priority", "given_priority"),
-    probes_draws.importance: ("weights",),
-    probes_draws.repeats: ("replacement", "prioritized_replacement"),
-    probes_draws.seeds: ("seed",),
-    probes_edges.stale: ("stale_update",),
-    probes_edges.too_many: ("batch_over_stored",),
-    probes_edges.too_early: ("empty",),
-    probes_edges.not_a_number: ("nan_priority",),
-    probes_edges.negative: ("negative_priority",),
-    probes_edges.infinite: ("infinite_priority",),
-}
-BY_PRIORITY = {
-    *("prioritized", "new_row_priority", "given_priority", "weights", "prioritized_replacement"),
-    *("stale_update", "nan_priority", "negative_priority", "infinite_priority"),
-}
 STREAMS = 2  # of steps, in the checks of sequences
 NOT_CONSECUTIVE = "the steps of its sequences are not consecutive"
 
@@ -91,7 +66,7 @@ def work(peer: str, setting: ConformanceSettings, first: int, last: int, tell: C
     kind = registry.adapter_class(peer)
     pool = BufferPool(kind, setting, announce_risk=lambda: tell(RISK))
     tell("ready")
-    for part, checks in list(PARTS.items())[first : last + 1]:
+    for part, checks in list(OVER_ADAPTER.items())[first : last + 1]:
         if not pool.has_priorities and set(checks) <= BY_PRIORITY:
             tell({})
             continue
@@ -132,7 +107,9 @@ def measure_sequences(peer: str, setting: ConformanceSettings) -> Iterator[Resul
 # The watcher.
 
 
-def _start(peer: str, setting: ConformanceSettings, limits: Limits, first: int, last: int = len(PARTS) - 1) -> Worker:
+def _start(
+    peer: str, setting: ConformanceSettings, limits: Limits, first: int, last: int = len(OVER_ADAPTER) - 1
+) -> Worker:
     command = [sys.executable, *SUITE.command(peer, setting.options()), f"--first={first}", f"--last={last}"]
     return Worker(command, limits)
 
@@ -154,7 +131,7 @@ def _observe_again(
     again = replace(setting, seed=setting.seed + repetition)
     start = partial(_start, peer, again, limits, last=number)
     (reports,) = watch(
-        lambda _: start(number), [list(PARTS.values())[number]], limits, partial(_silent, setting=setting)
+        lambda _: start(number), [list(OVER_ADAPTER.values())[number]], limits, partial(_silent, setting=setting)
     )
     return reports
 
@@ -172,8 +149,8 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
     judged = partial(_judged, kind, shlex.join([venvs.shown(kind.venv), *SUITE.command(peer, setting.options())]))
     doubtful: list[tuple[int, Mapping[str, dict]]] = []  # repeated after the first worker has ended
     limits, silent = Limits(setting.patience, PART_SECONDS, PART_SECONDS), partial(_silent, setting=setting)
-    observed = watch(partial(_start, peer, setting, limits), list(PARTS.values()), limits, silent)
-    for number, (checks, said) in enumerate(zip(PARTS.values(), observed, strict=True)):
+    observed = watch(partial(_start, peer, setting, limits), list(OVER_ADAPTER.values()), limits, silent)
+    for number, (checks, said) in enumerate(zip(OVER_ADAPTER.values(), observed, strict=True)):
         found = {check: judged(check, report) for check, report in said.items()}
         if any(each["outcome"] == "wrong" for each in found.values()):
             doubtful.append((number, found))

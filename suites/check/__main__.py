@@ -1,0 +1,68 @@
+"""Check a replay buffer: whether it returns what was stored, and draws it as it should.
+
+    python -m suites.check module:Class [--like FAMILY] [--project FOLDER] [--quick | --long] [--processes N]
+    python -m suites.check file.py                  the functions of suites/check/functions.py
+    python -m suites.check peer:NAME                a peer of this project
+
+Exit status: 0 no fault found, 1 a fault found, 2 the buffer could not be checked, 3 an error of the check itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from suites.check import output
+from suites.check.checks import BEHAVIOURS
+from suites.check.outcome import Verdict
+from suites.check.run import Checked, CouldNotCheck, run
+from suites.check.subject import CheckSettings
+
+QUICK = CheckSettings(draws=2_000, seconds=10.0)
+NORMAL = CheckSettings(draws=20_000, seconds=60.0)
+LONG = CheckSettings(draws=400_000, seconds=600.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.check", description=__doc__.partition("\n")[0])
+    parser.add_argument("buffer", help="module:Class, the path of a Python file with functions, or peer:NAME")
+    parser.add_argument("--like", help="API family, if the class does not show its own")
+    parser.add_argument("--project", type=Path, help="folder from which the module is imported")
+    parser.add_argument("--only", default="", metavar="CHECKS", help="comma-separated names of checks")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=0, help="also check so many threads and processes")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--quick", dest="settings", action="store_const", const=QUICK, default=NORMAL)
+    length.add_argument("--long", dest="settings", action="store_const", const=LONG)
+    parser.add_argument("--out", type=Path, default=Path("build/check"), help="default: %(default)s")
+    args = parser.parse_args()
+    only = frozenset(filter(None, args.only.split(",")))
+    if unknown := only - set(BEHAVIOURS):
+        parser.error(f"check must be one of {', '.join(BEHAVIOURS)}, got {', '.join(sorted(unknown))}")
+    if args.project is not None and not args.project.is_dir():
+        parser.error(f"project must be a folder, got {str(args.project)!r}")
+    try:
+        report = run(
+            Checked(args.buffer, args.like, args.project, only),
+            CheckSettings(**{**vars(args.settings), "seed": args.seed}),
+            _show_progress if sys.stderr.isatty() else lambda *_: None,
+        )
+    except CouldNotCheck as error:
+        print(f"{args.buffer} cannot be checked:\n{error}", file=sys.stderr)
+        return 2
+    output.write(report, args.out)
+    output.table(report)
+    print(f"{args.out}: {', '.join(sorted(path.name for path in args.out.iterdir()))}")
+    if broken := [each for each in report.of(Verdict.UNCHECKED) if each.word == "broken"]:
+        print(broken[0].evidence, file=sys.stderr)
+        return 3
+    return 0 if report else 1
+
+
+def _show_progress(done: int, parts: int, check: str) -> None:
+    print(f"\r\033[K{done} of {parts} {check}" if check else "\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""The list of checks: which probe makes each, what it can observe, and how it is shown (checks.toml)."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adapters.behaviours import Behaviour
+from adapters.contract import Contract
+from suites.check import probes
+from suites.check.functions import Functions
+from suites.check.probes import draws, edges, rows
+from suites.check.probes.probing import BufferPool, Seen
+
+#: Probes of adapters -> the checks that they make; dangerous probes come last.
+OVER_ADAPTER: Mapping[Callable[[BufferPool], Mapping[str, Seen]], tuple[str, ...]] = {
+    rows.come_back: ("round_trip", "dtype", "shape"),
+    rows.ring: ("ring_order",),
+    rows.given_back: ("returned_batch",),
+    rows.kept_from_caller: ("references",),
+    draws.even: ("uniform",),
+    draws.by_priority: ("prioritized",),
+    draws.added: ("new_row_priority", "given_priority"),
+    draws.importance: ("weights",),
+    draws.repeats: ("replacement", "prioritized_replacement"),
+    draws.seeds: ("seed",),
+    edges.stale: ("stale_update",),
+    edges.too_many: ("batch_over_stored",),
+    edges.too_early: ("empty",),
+    edges.not_a_number: ("nan_priority",),
+    edges.negative: ("negative_priority",),
+    edges.infinite: ("infinite_priority",),
+}
+#: Checks that need priorities.
+BY_PRIORITY = {
+    *("prioritized", "new_row_priority", "given_priority", "weights", "prioritized_replacement"),
+    *("stale_update", "nan_priority", "negative_priority", "infinite_priority"),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """How a check is shown. A fault may have caused the faults of other checks: those that name it in `follows`."""
+
+    name: str
+    title: str
+    group: str
+    follows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A probe and its checks. It drives an adapter, or the functions of a subject."""
+
+    probe: Callable[..., Mapping[str, Seen]]
+    checks: tuple[str, ...]
+    over_adapter: bool = False
+
+
+def _over_functions() -> Iterator[Any]:
+    """Yield the modules of probes that call a subject's functions."""
+    for module in sorted(pkgutil.iter_modules(probes.__path__), key=lambda each: each.name):
+        found = importlib.import_module(f"{probes.__name__}.{module.name}")
+        if hasattr(found, "PROBES"):
+            yield found
+
+
+def _shown() -> dict[str, Check]:
+    table = tomllib.loads((Path(__file__).parent / "checks.toml").read_text(encoding="utf-8"))
+    return {
+        name: Check(name, each["title"], group, tuple(each.get("follows", ())))
+        for group, checks in table.items()
+        for name, each in checks.items()
+    }
+
+
+MODULES = tuple(_over_functions())
+SHOWN = _shown()
+BEHAVIOURS: Mapping[str, type[Behaviour]] = {
+    **Contract.CHECKS,
+    **{check: kind for module in MODULES for check, kind in module.CHECKS.items()},
+}
+PARTS = (
+    *(Part(probe, checks, over_adapter=True) for probe, checks in OVER_ADAPTER.items()),
+    *(Part(probe, checks) for module in MODULES for probe, checks in module.PROBES.items()),
+)
+
+
+def selected(only: frozenset[str]) -> tuple[Part, ...]:
+    """Return the parts of these checks, or all parts."""
+    return tuple(part for part in PARTS if not only or only & {*part.checks})
+
+
+def refusal(check: str, functions: Functions) -> str | None:
+    """Return why this check cannot be made through these functions; None if nothing is known against it."""
+    if check in BY_PRIORITY and not functions.has("update"):
+        return "there is no function update"
+    if check == "weights" and not functions.accepts("make", "beta") and not functions.accepts("sample", "beta"):
+        return "neither make nor sample has an argument beta"
+    return None

@@ -1,0 +1,78 @@
+"""What a check of a buffer found, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from adapters.behaviours import Meaning
+from suites.check import checks
+from suites.check.checks import SHOWN, Check
+from suites.check.watching import Ended
+from suites.check.worker import ABSENT, RAISED
+
+
+class Verdict(StrEnum):
+    FAULT = "fault"
+    HAZARD = "hazard"  # allowed, but dangerous for a user who does not know about it
+    PASSED = "passed"
+    ABSENT = "not applicable"
+    UNCHECKED = "not checked"  # no time was left, or the check itself failed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one check."""
+
+    check: str
+    verdict: Verdict
+    word: str = ""  # what was observed: the value of a `Behaviour`
+    evidence: str = ""
+    script: str = ""  # a program that repeats it
+    cause: str = ""  # the check whose fault explains this one
+
+    @property
+    def shown(self) -> Check:
+        return SHOWN[self.check]
+
+
+def outcome(check: str, report: Mapping[str, Any]) -> Outcome:
+    """Return the result for a worker's report."""
+    if "word" in report:
+        meaning = checks.BEHAVIOURS[check](report["word"]).meaning
+        verdict = {Meaning.SOUND: Verdict.PASSED, Meaning.HAZARD: Verdict.HAZARD, Meaning.FAULT: Verdict.FAULT}[meaning]
+        return Outcome(check, verdict, report["word"], report["evidence"], report["script"])
+    verdict = {ABSENT: Verdict.ABSENT, RAISED: Verdict.FAULT, DIED: Verdict.FAULT}.get(report["outcome"])
+    return Outcome(check, verdict or Verdict.UNCHECKED, report["outcome"], report["reason"])
+
+
+DIED = "died"
+
+
+def silent(check: str, ended: Ended) -> dict[str, Any]:
+    """Return the report of a check during which the worker hung or died."""
+    word = "waits" if ended.hung else "kills the process"
+    how = "no answer in time" if ended.hung else ended.how
+    evidence = f"{how}, in {ended.last_call}" if ended.last_call else how
+    if ended.bold and word in list(checks.BEHAVIOURS[check]):
+        return {"word": word, "evidence": evidence, "looked_at": 1, "script": ""}
+    return {"outcome": DIED, "reason": evidence}
+
+
+def with_causes(found: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes, each fault that follows from another one with its cause."""
+    faults = {each.check for each in found if each.verdict is Verdict.FAULT}
+    return [
+        replace(each, cause=_cause(each.check, faults)) if each.verdict is Verdict.FAULT else each for each in found
+    ]
+
+
+def _cause(check: str, faults: set[str]) -> str:
+    """Return the fault at the root of this one; "" if it has no other cause."""
+    seen, cause = {check}, ""
+    while (before := next((each for each in SHOWN[cause or check].follows if each in faults - seen), "")) != "":
+        seen.add(before)
+        cause = before
+    return cause

@@ -1,0 +1,172 @@
+"""Runs all checks of a buffer in worker processes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from suites.check import checks
+from suites.check.checks import Part
+from suites.check.outcome import Outcome, Verdict, outcome, silent, with_causes
+from suites.check.subject import CheckSettings
+from suites.check.watching import Limits, Worker, watch
+from suites.check.worker import BAD, HOUSE
+
+REPETITIONS = 2  # of a fault with other seeds; it is withdrawn if all of them are free of it
+LOG_LINES = 12  # of what the buffer printed, shown when it cannot be checked
+MEMORY = 2 << 30  # bytes that a buffer may take
+
+
+class CouldNotCheck(Exception):  # noqa: N818 (what happened)
+    """The buffer cannot be checked at all; the message says why."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcomes of a whole check."""
+
+    buffer: str
+    called: str  # how the buffer was called, for people
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    settings: CheckSettings
+
+    def __bool__(self) -> bool:
+        """Return whether no fault was found."""
+        return not self.of(Verdict.FAULT)
+
+    def of(self, verdict: Verdict) -> list[Outcome]:
+        return [each for each in self.outcomes if each.verdict is verdict]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The buffer to check, as the worker's command line names it."""
+
+    buffer: str
+    like: str | None = None
+    project: Path | None = None
+    only: frozenset[str] = frozenset()
+    python: str = sys.executable
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a worker, which must find this project's code and prints no colours."""
+        path = os.pathsep.join(filter(None, [str(HOUSE), os.environ.get("PYTHONPATH", "")]))
+        return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def command(self, settings: CheckSettings) -> list[str]:
+        options = [f"--settings={json.dumps(asdict(settings))}", f"--only={','.join(sorted(self.only))}"]
+        options += [f"--like={self.like}"] if self.like else []
+        options += [f"--project={self.project}"] if self.project else []
+        return [self.python, "-m", "suites.check.worker", self.buffer, *options]
+
+
+def run(
+    checked: Checked, settings: CheckSettings, progress: Callable[[int, int, str], None] = lambda *_: None
+) -> Report:
+    """Check a buffer. `progress` is called with the number of parts done, of all parts, and the next check.
+
+    Raises `CouldNotCheck`.
+    """
+    began, parts, found = time.monotonic(), checks.selected(checked.only), []
+    with tempfile.TemporaryFile() as log:
+        starting = _Starting(checked, settings, log)
+        for number, (part, reports) in enumerate(starting.observed(parts, began + settings.seconds)):
+            progress(number, len(parts), part.checks[0])
+            new = [outcome(check, reports[check]) for check in part.checks]
+            if any(each.verdict is Verdict.FAULT for each in new):
+                new = starting.confirmed(part, new)
+            found += new
+        progress(len(parts), len(parts), "")
+    shown = [each for each in found if not checked.only or each.check in checked.only]
+    return Report(checked.buffer, starting.called, tuple(with_causes(shown)), time.monotonic() - began, settings)
+
+
+class _Starting:
+    """Starts workers for one buffer."""
+
+    def __init__(self, checked: Checked, settings: CheckSettings, log: IO[bytes]) -> None:
+        self._checked, self._settings, self._log, self.called = checked, settings, log, ""
+        part = max(settings.patience, min(settings.seconds, 60.0))
+        self._limits = Limits(settings.patience, part, start=60.0 + settings.patience, memory=MEMORY)
+
+    def worker(self, settings: CheckSettings, first: int, only: frozenset[str]) -> Worker:
+        command = [*replace(self._checked, only=only).command(settings), f"--first={first}"]
+        worker = Worker(command, self._limits, self._log, self._checked.environment)
+        if not self.called:
+            self._wait_for_first(worker)
+        return worker
+
+    def _wait_for_first(self, worker: Worker) -> None:
+        try:
+            said = worker.ready()
+        except (TimeoutError, EOFError, MemoryError) as error:
+            ended = worker.end(isinstance(error, TimeoutError))
+            how = "it did not finish in time" if ended.hung else ended.how
+            raise CouldNotCheck("\n".join(filter(None, [self._printed(), f"{how} {ended.last_call}"]))) from None
+        if BAD in said:
+            worker.end()
+            raise CouldNotCheck(said[BAD])
+        self.called = said["called"]
+
+    def _printed(self) -> str:
+        self._log.seek(0)
+        return "\n".join(self._log.read().decode(errors="replace").splitlines()[-LOG_LINES:])
+
+    def observed(self, parts: Sequence[Part], deadline: float) -> Iterator[tuple[Part, Mapping[str, dict]]]:
+        """Yield each part and its reports; parts that would begin after the deadline are not made."""
+        start = lambda first: self.worker(self._settings, first, self._checked.only)  # noqa: E731
+        reports = watch(start, [part.checks for part in parts], self._limits, silent)
+        for number, part in enumerate(parts):
+            if time.monotonic() > deadline:
+                reports.close()
+                late = {"outcome": "late", "reason": "no time was left"}
+                yield from ((each, dict.fromkeys(each.checks, late)) for each in parts[number:])
+                return
+            yield part, next(reports)
+        reports.close()
+
+    def confirmed(self, part: Part, found: list[Outcome]) -> list[Outcome]:
+        """Return the outcomes, each fault replaced by that of the last repetition if every repetition is free of it."""
+        doubtful = {each.check for each in found if each.verdict is Verdict.FAULT}
+        instead: dict[str, Outcome] = {}
+        for repetition in range(1, REPETITIONS + 1):
+            if not doubtful:
+                break
+            again = replace(self._settings, seed=self._settings.seed + repetition)
+            start = lambda _, again=again: self.worker(again, 0, frozenset(part.checks))  # noqa: E731
+            (reports,) = watch(start, [part.checks], self._limits, silent)
+            for check in sorted(doubtful):
+                instead[check] = outcome(check, reports[check])
+                if instead[check].verdict is Verdict.FAULT:
+                    doubtful.discard(check)
+        return [instead[each.check] if each.check in doubtful else each for each in found]
+
+
+def check(
+    buffer: type | str, *, like: str | None = None, project: str | os.PathLike[str] | None = None, **settings: float
+) -> Report:
+    """Check a replay buffer, and return a report, which is true if no fault was found.
+
+    `buffer` is a class, "module:Class", or the path of a file with functions (`suites.check.functions`); `like` is an
+    API family, for a class that does not show its own; `settings` are those of `CheckSettings`. Raises `CouldNotCheck`
+    if the buffer cannot be called at all, and ValueError for a class that cannot be imported by its name.
+    """
+    if inspect.isclass(buffer) or inspect.isfunction(buffer):
+        if "<locals>" in buffer.__qualname__ or buffer.__module__ == "__main__":
+            raise ValueError(f"buffer must be importable by its name, got {buffer.__module__}.{buffer.__qualname__}")
+        project = (
+            project
+            or Path(sys.modules[buffer.__module__].__file__ or "").resolve().parents[buffer.__module__.count(".")]
+        )
+        buffer = f"{buffer.__module__}:{buffer.__qualname__}"
+    return run(Checked(str(buffer), like, Path(project) if project else None), CheckSettings(**settings))
