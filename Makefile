@@ -15,6 +15,9 @@ ALSO := $(shell $(TABLE) check '$(MAKECMDGOALS)' $(GIVEN))
 $(if $(filter-out 0,$(.SHELLSTATUS)),$(error $(or $(ALSO),$(PYTHON) cannot check the variables: Python 3.11 or later is needed)))
 endif
 
+# `make check` uses the Python named on its command line as the one that can import the buffer.
+check: export REPLAYBENCH_PYTHON = $(if $(filter command,$(firstword $(origin PYTHON))),$(PYTHON))
+
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -27,6 +30,7 @@ setup: .venv/.built $(ALSO) ## install and build only (all other targets do this
 bench: .venv/.built $(ALSO) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s] [RESUME=run.json: measure the rest of an interrupted run]
 apex: .peers/torch/.built ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10 or SECONDS=600] [RESUME=folder]; over hosts: [HOSTS=3 in all, the first for the learner, made of this machine (needs root)] [LOSE_HOST=30, seconds] [ADDRESS=auto, of a Ray cluster]
 r2d2: .peers/torch/.built ## train a recurrent DQN on sequences, on a task that needs memory, in less than a minute: [SEED=0] [AGENT=R2D2], or every agent with SEEDS=5 seeds, and write a record
+check: ## check a replay buffer, yours or a library's, in a minute (docs/check.md): BUFFER=module:Class or file.py [PROJECT=folder of the module] [LIKE=sb3|cpprb|...] [QUICK=1 or LONG=1] [PROCESSES=4] [ONLY=checks] [PYTHON=that can import it]
 contribute: .venv/.built ## measure this machine for the project's page, in 20 minutes; docs/contribute.md says how to send the record
 report: .venv/.built ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 site: .venv/.installed ## make one page to look figures up in, from all committed records and your own, or from RUN="a.json b.json"

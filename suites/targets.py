@@ -63,6 +63,10 @@ def file(example: str = "") -> Check:
     return lambda text: "" if Path(text).is_file() else f"must be the path of a file, got {text!r}{hint}"
 
 
+def folder(text: str) -> str:
+    return "" if Path(text).is_dir() else f"must be a folder, got {text!r}"
+
+
 def one_of(known: Collection[str]) -> Check:
     def check(text: str) -> str:
         if text in known:
@@ -107,9 +111,13 @@ CHECKS: dict[str, Check] = {
     **dict.fromkeys(("MINUTES", "SECONDS", "LOSE_HOST", "WINDOWS"), number(0.01)),
     **dict.fromkeys(("HOSTS", "EXPLORERS", "SEEDS", "COMMITS", "EVERY", "TRIALS", "EXECUTIONS"), number(1, int)),
 }
-OF_BENCH = {**CHECKS, "MINUTES": number(1), "RESUME": file()}
+#: Of one target: other values than those of other targets.
+OWN_CHECKS: dict[str, dict[str, Check]] = {
+    "bench": {"MINUTES": number(1), "RESUME": file()},
+    "check": {"BUFFER": lambda _: "", "PROJECT": folder, "PROCESSES": number(1, int), "SEED": number(0, int)},
+}
 #: Variables that are refused if empty. Other variables that are empty count as not given.
-NEVER_EMPTY = ("PROFILE", "ENV", "WORKLOAD", "MINUTES", "SECONDS", "HOSTS", "LOSE_HOST", "ADDRESS")
+NEVER_EMPTY = ("BUFFER", "PROFILE", "ENV", "WORKLOAD", "MINUTES", "SECONDS", "HOSTS", "LOSE_HOST", "ADDRESS")
 
 PLANNED = ("TRANSITIONS", "ROW", "BATCH", "BATCHES", "DATA_HOSTS", "EXPLORER_HOSTS", "CORES", "LINK", "CAPACITY")
 #: The shell command of each target. If a variable is empty, a part in [] with this variable is left out, and {NAME=x}
@@ -125,6 +133,8 @@ COMMANDS = {
     " [--hosts '{HOSTS}'] [--lose-host '{LOSE_HOST}'] [--address '{ADDRESS}'] [--env '{ENV}']"
     " [--explorers '{EXPLORERS}'] [--seed '{SEED}'] [--buffer '{BUFFER}']",
     "r2d2": "{pytorch} -m suites.r2d2.train [--agent '{AGENT}'] [--seed '{SEED}'] [--seeds '{SEEDS}']",
+    "check": "{plain} -m suites.check.venv '{BUFFER}' [--like '{LIKE}'] [--project '{PROJECT}'] [--only '{ONLY}']"
+    " [--seed '{SEED}'] [--processes '{PROCESSES}'] {length}",
     "contribute": "{python} -m adapters.install '' && {python} -m suites.contribute",
     "report": "{python} -m reports.build {RUN} && {python} -m reports.readme",
     "site": "{python} -m reports.site {RUN}",
@@ -172,6 +182,7 @@ COMMANDS = {
 ALSO = {
     "setup": ["PROFILE"],
     "apex": ["LOCK"],
+    "check": ["QUICK", "LONG"],
     "gate": ["STRICT"],
     "verify": ["SECONDS", "TRIALS", "EXECUTIONS", "ARGS"],  # variables of the targets that it makes
     "lock": ["VENV"],
@@ -213,6 +224,10 @@ def apex(given: Values) -> Values:
     return {"BUFFER": buffer}
 
 
+def check(given: Values) -> Values:
+    return {"length": "--quick" if given["QUICK"] else "--long" if given["LONG"] else ""}
+
+
 def gate(given: Values) -> Values:
     return {"strict": given["STRICT"] and "--strict"}
 
@@ -231,7 +246,7 @@ def refusal(targets: Sequence[str], given: Values) -> str:
     if given.get("ENV") and given.get("WORKLOAD"):
         return "give ENV or WORKLOAD, not both: each of them names the rows that are measured"
     for target in targets:
-        checks = OF_BENCH if target == "bench" else CHECKS
+        checks = CHECKS | OWN_CHECKS.get(target, {})
         for name in (name for name in taken(target) if name in given):
             if said := problem(checks.get(name), name, given):
                 return f"{name} {said}"
@@ -249,8 +264,8 @@ def problem(check: Check | None, name: str, given: Values) -> str:
 def command(target: str, given: Values) -> str:
     """Return the shell command of a target, in one line."""
     values = {name: given.get(name, "") for name in taken(target)}
-    values |= {"bench": bench, "apex": apex, "gate": gate}.get(target, dict)(values)
-    values |= {"python": ".venv/bin/python", "pytorch": ".peers/torch/bin/python"}
+    values |= {"bench": bench, "apex": apex, "check": check, "gate": gate}.get(target, dict)(values)
+    values |= {"plain": sys.executable, "python": ".venv/bin/python", "pytorch": ".peers/torch/bin/python"}
 
     def part(found: re.Match) -> str:
         return found[1] if all(values[name] for name, _ in NAME.findall(found[1])) else ""

@@ -33,6 +33,7 @@ VALUES = {
     "RESUME": "README.md",
     "BUFFER": "cpprb[MP]",
     "LOCK": "none",
+    "PROJECT": "examples",
     "BASE": "HEAD",
     "HEAD": "HEAD",
 }

@@ -22,7 +22,6 @@ from suites.check.worker import BAD, HOUSE
 
 REPETITIONS = 2  # of a fault with other seeds; it is withdrawn if all of them are free of it
 LOG_LINES = 12  # of what the buffer printed, shown when it cannot be checked
-MEMORY = 2 << 30  # bytes that a buffer may take
 
 
 class CouldNotCheck(Exception):  # noqa: N818 (what happened)
@@ -97,7 +96,7 @@ class _Starting:
     def __init__(self, checked: Checked, settings: CheckSettings, log: IO[bytes]) -> None:
         self._checked, self._settings, self._log, self.called = checked, settings, log, ""
         part = max(settings.patience, min(settings.seconds, 60.0))
-        self._limits = Limits(settings.patience, part, start=60.0 + settings.patience, memory=MEMORY)
+        self._limits = Limits(settings.patience, part, start=60.0 + settings.patience, memory=settings.memory)
 
     def worker(self, settings: CheckSettings, first: int, only: frozenset[str]) -> Worker:
         command = [*replace(self._checked, only=only).command(settings), f"--first={first}"]

@@ -21,6 +21,7 @@ class CheckSettings:
     patience: float = 5.0  # seconds after which a call counts as blocked forever
     seed: int = 0
     seconds: float = 60.0  # for all probes together
+    memory: int = 2 << 30  # bytes that the buffer's process may take beside those it has after the import
 
 
 @dataclass(frozen=True)

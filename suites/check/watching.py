@@ -22,6 +22,7 @@ from typing import IO, Any
 from suites.check import last_call
 
 RISK = "risk"  # a worker's announcement of a call that may never return
+EXIT_SECONDS = 0.5
 LOOK_SECONDS = 0.1  # between two looks at the worker's memory
 Reports = Mapping[str, dict[str, Any]]  # check -> the fields of a `Seen`, or an outcome and its reason
 
@@ -104,9 +105,10 @@ class Worker:
         return 0
 
     def end(self, hung: bool = False, bold: bool = False, too_much: str = "") -> Ended:
-        """Kill the worker and its children, and return how it ended."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL) if hung or too_much else None
+        """End the worker and its children, and return how it ended."""
+        if not hung and not too_much:
+            with suppress(subprocess.TimeoutExpired):  # it closed its pipe, and may be about to exit
+                self._process.wait(EXIT_SECONDS)
         self._process.kill()
         status = self._process.wait()
         with suppress(ProcessLookupError, PermissionError):

@@ -8,13 +8,14 @@ import pytest
 from adapters.behaviours import BadPriority, References, Seed
 from adapters.contract import Contract
 from results.record import load
+from suites.check.checks import OVER_ADAPTER
 from suites.check.probes.probing import BufferPool, fit
 from suites.conformance import measure as conformance
 from suites.conformance.spec import BENCHMARKS, ConformanceSettings
 from tests.suites import odd_answers
 from tests.suites.odd_answers import Sound
 
-PART_OF = {check: part for part, checks in conformance.PARTS.items() for check in checks}
+PART_OF = {check: part for part, checks in OVER_ADAPTER.items() for check in checks}
 
 #: buffer, the check that must detect it, and the observed behaviour
 CONTROLS = [

@@ -1,0 +1,154 @@
+"""A check survives whatever a buffer does, goes on with the next checks, and names the check and the last call."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from suites.check import output
+from suites.check.outcome import Verdict
+from suites.check.run import Checked, CouldNotCheck, Report, check, run
+from suites.check.subject import CheckSettings
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SETTINGS = CheckSettings(draws=2_000, patience=1.0, seconds=30.0)
+PLAIN = """
+import os, random, sys, time
+import numpy as np
+
+def make(capacity, seed):
+    return {"rows": [], "capacity": capacity, "random": random.Random(seed)}
+
+def add(buffer, obs, act, rew, next_obs, done):
+    rows = buffer["rows"] + [(obs.copy(), act, np.float32(rew), next_obs.copy(), done)]
+    buffer["rows"] = rows[-buffer["capacity"]:]
+
+def sample(buffer, size):
+    BEFORE
+    rows = buffer["random"].choices(ROWS, k=size)
+    return dict(zip(("obs", "act", "rew", "next_obs", "done"), map(np.array, zip(*rows))))
+
+def size(buffer):
+    return len(buffer["rows"])
+"""
+ALL_BUT_THE_LAST = 'buffer["rows"][:-1] or buffer["rows"]'
+
+
+def written(folder: Path, before_sample: str = "pass", at_import: str = "", rows: str = 'buffer["rows"]') -> str:
+    source = PLAIN.replace("BEFORE", before_sample).replace("ROWS", rows)
+    file = folder / "buffer.py"
+    file.write_text(f"{at_import}\n{source}")
+    return str(file)
+
+
+def report_of(file: str, *only: str, settings: CheckSettings = SETTINGS) -> Report:
+    return run(Checked(file, only=frozenset(only)), settings)
+
+
+def test_a_sound_buffer_has_no_faults(tmp_path):
+    report = report_of(written(tmp_path), "round_trip", "uniform", "ring_order", "references", "empty")
+    assert report and {each.verdict for each in report.outcomes} == {Verdict.PASSED}
+
+
+def test_checks_of_what_a_buffer_lacks_do_not_count_as_passed(tmp_path):
+    report = report_of(written(tmp_path), "uniform", "prioritized")
+    assert [(each.check, each.verdict) for each in report.outcomes] == [
+        ("uniform", Verdict.PASSED),
+        ("prioritized", Verdict.ABSENT),
+    ]
+    assert output.summary(report)["made"] == 1
+
+
+def test_a_fault_that_explains_others_is_their_cause(tmp_path):
+    report = report_of(written(tmp_path, rows=ALL_BUT_THE_LAST), "uniform", "ring_order")
+    found = {each.check: each for each in report.outcomes}
+    assert found["ring_order"].verdict is found["uniform"].verdict is Verdict.FAULT
+    assert found["uniform"].cause == "ring_order" and found["ring_order"].cause == ""
+    assert [each.check for each in output.roots(report)] == ["ring_order"]
+
+
+@pytest.mark.parametrize(
+    ("does", "evidence"),
+    [
+        ("os.kill(os.getpid(), 11)", "signal 11 (SIGSEGV), in sample(8)"),
+        ("os._exit(0)", "exit status 0, in sample(8)"),
+        ("sys.exit(4)", "exit status 4, in sample(8)"),
+        ("time.sleep(60)", "no answer in time, in sample(8)"),
+        ("buffer.setdefault('much', []).append(np.ones(1 << 24))", "more than 0.25 GiB of memory, in sample(8)"),
+        ("raise KeyError('some key')", "KeyError: 'some key'"),
+    ],
+)
+def test_what_a_buffer_does_to_its_process_is_a_finding(tmp_path, does, evidence):
+    """The wrong call is one that only this check makes: after ten rows were added."""
+    seconds = 3.0 if "sleep" in does else 30.0
+    settings = CheckSettings(draws=2_000, patience=1.0, seconds=seconds, memory=1 << 28)
+    file = written(tmp_path, before_sample=f"if len(buffer['rows']) == 10: {does}")
+    report = report_of(file, "ring_order", "references", settings=settings)
+    found = {each.check: each for each in report.outcomes}
+    assert found["ring_order"].verdict is Verdict.FAULT and found["ring_order"].evidence == evidence
+    assert found["references"].verdict in (Verdict.PASSED, Verdict.UNCHECKED)
+
+
+def test_what_a_buffer_prints_does_not_disturb(tmp_path):
+    report = report_of(written(tmp_path, before_sample="print('{}', flush=True)"), "uniform")
+    assert report and report.outcomes[0].verdict is Verdict.PASSED
+
+
+def test_children_of_a_buffer_do_not_outlive_the_check(tmp_path):
+    file = written(tmp_path, at_import="import subprocess; child = subprocess.Popen(['sleep', '3612.25'])")
+    assert report_of(file, "uniform")
+    assert not subprocess.run(["pgrep", "-f", "sleep 3612.25"], capture_output=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("at_import", "said"),
+    [
+        ("import no_such_module", "No module named 'no_such_module'"),
+        ("os._exit(5)", "exit status 5"),
+        ("del make; make = None", "lacks make"),
+        ("def make(capacity): raise TypeError('needs a space')\nmade = make", ""),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path, at_import, said):
+    source = tmp_path / "buffer.py"
+    source.write_text(PLAIN + f"\n{at_import}\n")
+    with pytest.raises(CouldNotCheck, match=said.replace("(", r"\(") or "needs a space"):
+        report_of(str(source), "uniform")
+
+
+def test_a_class_in_main_or_in_a_function_is_refused():
+    class Local:
+        pass
+
+    with pytest.raises(ValueError, match="buffer must be importable by its name"):
+        check(Local)
+
+
+def test_the_command_writes_every_form_of_the_report(tmp_path):
+    file = written(tmp_path, rows=ALL_BUT_THE_LAST)
+    command = [sys.executable, "-m", "suites.check", file, "--only=uniform,prioritized,empty", "--quick"]
+    done = subprocess.run([*command, f"--out={tmp_path}/out"], cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "✗ Every stored row is equally likely: uneven" in done.stdout
+    assert "faults: 1, hazards: 0, not applicable: 1" in done.stdout
+    said = json.loads((tmp_path / "out" / "check.json").read_text())
+    assert said["summary"]["fault"] == 1 and [each["check"] for each in said["checks"]] == [
+        "uniform",
+        "prioritized",
+        "empty",
+    ]
+    suite = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
+    assert "1 of 2" in (tmp_path / "out" / "badge.svg").read_text()
+    assert "| ✗ fault |" in (tmp_path / "out" / "check.md").read_text()
+
+
+def test_an_unknown_check_is_refused(tmp_path):
+    command = [sys.executable, "-m", "suites.check", written(tmp_path), "--only=unifrom"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == 2 and "check must be one of" in done.stderr
