@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from suites.check import checks
 from suites.check.checks import Part
@@ -152,20 +151,19 @@ class _Starting:
 
 
 def check(
-    buffer: type | str, *, like: str | None = None, project: str | os.PathLike[str] | None = None, **settings: float
+    buffer: type | str,
+    like: str | None,
+    project: str | os.PathLike[str] | None,
+    only: Iterable[str],
+    settings: Mapping[str, Any],
 ) -> Report:
-    """Check a replay buffer, and return a report, which is true if no fault was found.
-
-    `buffer` is a class, "module:Class", or the path of a file with functions (`suites.check.functions`); `like` is an
-    API family, for a class that does not show its own; `settings` are those of `CheckSettings`. Raises `CouldNotCheck`
-    if the buffer cannot be called at all, and ValueError for a class that cannot be imported by its name.
-    """
-    if inspect.isclass(buffer) or inspect.isfunction(buffer):
-        if "<locals>" in buffer.__qualname__ or buffer.__module__ == "__main__":
-            raise ValueError(f"buffer must be importable by its name, got {buffer.__module__}.{buffer.__qualname__}")
-        project = (
-            project
-            or Path(sys.modules[buffer.__module__].__file__ or "").resolve().parents[buffer.__module__.count(".")]
-        )
-        buffer = f"{buffer.__module__}:{buffer.__qualname__}"
-    return run(Checked(str(buffer), like, Path(project) if project else None), CheckSettings(**settings))
+    """See `suites.check.check`."""
+    if not isinstance(buffer, str):
+        module, name = buffer.__module__, buffer.__qualname__
+        if "<locals>" in name or module == "__main__":
+            raise ValueError(f"buffer must be importable by its name, got {module}.{name}")
+        file = Path(sys.modules[module].__file__ or "").resolve()
+        project = project or file.parents[module.count(".") + (file.stem == "__init__")]
+        buffer = f"{module}:{name}"
+    checked = Checked(buffer, like, Path(project) if project else None, frozenset(only))
+    return run(checked, CheckSettings(**settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from suites.check import output
+from suites.check import check, output
 from suites.check.outcome import Verdict
-from suites.check.run import Checked, CouldNotCheck, Report, check, run
+from suites.check.run import Checked, CouldNotCheck, Report, run
 from suites.check.subject import CheckSettings
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -152,3 +153,14 @@ def test_an_unknown_check_is_refused(tmp_path):
     command = [sys.executable, "-m", "suites.check", written(tmp_path), "--only=unifrom"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
     assert done.returncode == 2 and "check must be one of" in done.stderr
+
+
+def test_a_test_of_another_project_checks_its_buffer_in_one_line(tmp_path):
+    source = "def test_replay(check_buffer):\n    check_buffer('buffer.py', only=('uniform', 'empty'), draws=2_000)\n"
+    (tmp_path / "test_mine.py").write_text(source)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "suites.check.plugin", "-p", "no:cacheprovider"]
+    for rows, status, said in (('buffer["rows"]', 0, "1 passed"), (ALL_BUT_THE_LAST, 1, "Every stored row is equally")):
+        written(tmp_path, rows=rows)
+        more = {"PYTHONPATH": str(CHECKOUT)}
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **more})
+        assert done.returncode == status and said in done.stdout, done.stdout
