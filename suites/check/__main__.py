@@ -15,7 +15,7 @@ from pathlib import Path
 
 from suites.check import output
 from suites.check.checks import BEHAVIOURS
-from suites.check.outcome import Verdict
+from suites.check.outcome import CheckVerdict
 from suites.check.run import Checked, CouldNotCheck, run
 from suites.check.subject import CheckSettings
 
@@ -54,7 +54,7 @@ def main() -> int:
     output.write(report, args.out)
     output.table(report)
     print(f"{args.out}: {', '.join(sorted(path.name for path in args.out.iterdir()))}")
-    if broken := [each for each in report.of(Verdict.UNCHECKED) if each.word == "broken"]:
+    if broken := [each for each in report.of(CheckVerdict.UNCHECKED) if each.word == "broken"]:
         print(broken[0].evidence, file=sys.stderr)
         return 3
     return 0 if report else 1

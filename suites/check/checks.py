@@ -44,7 +44,7 @@ BY_PRIORITY = {
 
 
 @dataclass(frozen=True)
-class Check:
+class ShownCheck:
     """How a check is shown. A fault may have caused the faults of other checks: those that name it in `follows`."""
 
     name: str
@@ -54,7 +54,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckPart:
     """A probe and its checks. It drives an adapter, or the functions of a subject."""
 
     probe: Callable[..., Mapping[str, Seen]]
@@ -70,10 +70,10 @@ def _over_functions() -> Iterator[Any]:
             yield found
 
 
-def _shown() -> dict[str, Check]:
+def _shown() -> dict[str, ShownCheck]:
     table = tomllib.loads((Path(__file__).parent / "checks.toml").read_text(encoding="utf-8"))
     return {
-        name: Check(name, each["title"], group, tuple(each.get("follows", ())))
+        name: ShownCheck(name, each["title"], group, tuple(each.get("follows", ())))
         for group, checks in table.items()
         for name, each in checks.items()
     }
@@ -86,12 +86,12 @@ BEHAVIOURS: Mapping[str, type[Behaviour]] = {
     **{check: kind for module in MODULES for check, kind in module.CHECKS.items()},
 }
 PARTS = (
-    *(Part(probe, checks, over_adapter=True) for probe, checks in OVER_ADAPTER.items()),
-    *(Part(probe, checks) for module in MODULES for probe, checks in module.PROBES.items()),
+    *(CheckPart(probe, checks, over_adapter=True) for probe, checks in OVER_ADAPTER.items()),
+    *(CheckPart(probe, checks) for module in MODULES for probe, checks in module.PROBES.items()),
 )
 
 
-def selected(only: frozenset[str]) -> tuple[Part, ...]:
+def selected(only: frozenset[str]) -> tuple[CheckPart, ...]:
     """Return the parts of these checks, or all parts."""
     return tuple(part for part in PARTS if not only or only & {*part.checks})
 

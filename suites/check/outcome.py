@@ -9,12 +9,12 @@ from typing import Any
 
 from adapters.behaviours import Meaning
 from suites.check import checks
-from suites.check.checks import SHOWN, Check
+from suites.check.checks import SHOWN, ShownCheck
 from suites.check.watching import Ended
 from suites.check.worker import ABSENT, RAISED
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     FAULT = "fault"
     HAZARD = "hazard"  # allowed, but dangerous for a user who does not know about it
     PASSED = "passed"
@@ -23,29 +23,33 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """The result of one check."""
 
     check: str
-    verdict: Verdict
+    verdict: CheckVerdict
     word: str = ""  # what was observed: the value of a `Behaviour`
     evidence: str = ""
     script: str = ""  # a program that repeats it
     cause: str = ""  # the check whose fault explains this one
 
     @property
-    def shown(self) -> Check:
+    def shown(self) -> ShownCheck:
         return SHOWN[self.check]
 
 
-def outcome(check: str, report: Mapping[str, Any]) -> Outcome:
+def outcome(check: str, report: Mapping[str, Any]) -> CheckOutcome:
     """Return the result for a worker's report."""
     if "word" in report:
         meaning = checks.BEHAVIOURS[check](report["word"]).meaning
-        verdict = {Meaning.SOUND: Verdict.PASSED, Meaning.HAZARD: Verdict.HAZARD, Meaning.FAULT: Verdict.FAULT}[meaning]
-        return Outcome(check, verdict, report["word"], report["evidence"], report["script"])
-    verdict = {ABSENT: Verdict.ABSENT, RAISED: Verdict.FAULT, DIED: Verdict.FAULT}.get(report["outcome"])
-    return Outcome(check, verdict or Verdict.UNCHECKED, report["outcome"], report["reason"])
+        verdict = {
+            Meaning.SOUND: CheckVerdict.PASSED,
+            Meaning.HAZARD: CheckVerdict.HAZARD,
+            Meaning.FAULT: CheckVerdict.FAULT,
+        }[meaning]
+        return CheckOutcome(check, verdict, report["word"], report["evidence"], report["script"])
+    verdict = {ABSENT: CheckVerdict.ABSENT, RAISED: CheckVerdict.FAULT, DIED: CheckVerdict.FAULT}.get(report["outcome"])
+    return CheckOutcome(check, verdict or CheckVerdict.UNCHECKED, report["outcome"], report["reason"])
 
 
 DIED = "died"
@@ -61,11 +65,12 @@ def silent(check: str, ended: Ended) -> dict[str, Any]:
     return {"outcome": DIED, "reason": evidence}
 
 
-def with_causes(found: Sequence[Outcome]) -> list[Outcome]:
+def with_causes(found: Sequence[CheckOutcome]) -> list[CheckOutcome]:
     """Return the outcomes, each fault that follows from another one with its cause."""
-    faults = {each.check for each in found if each.verdict is Verdict.FAULT}
+    faults = {each.check for each in found if each.verdict is CheckVerdict.FAULT}
     return [
-        replace(each, cause=_cause(each.check, faults)) if each.verdict is Verdict.FAULT else each for each in found
+        replace(each, cause=_cause(each.check, faults)) if each.verdict is CheckVerdict.FAULT else each
+        for each in found
     ]
 
 

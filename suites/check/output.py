@@ -12,34 +12,43 @@ from typing import TextIO
 from xml.etree import ElementTree
 
 from suites.check.checks import SHOWN
-from suites.check.outcome import Outcome, Verdict
+from suites.check.outcome import CheckOutcome, CheckVerdict
 from suites.check.run import Report
 
 MARKS = {
-    Verdict.FAULT: "✗",
-    Verdict.HAZARD: "!",
-    Verdict.PASSED: "✓",
-    Verdict.ABSENT: "-",
-    Verdict.UNCHECKED: "?",
+    CheckVerdict.FAULT: "✗",
+    CheckVerdict.HAZARD: "!",
+    CheckVerdict.PASSED: "✓",
+    CheckVerdict.ABSENT: "-",
+    CheckVerdict.UNCHECKED: "?",
 }
-COLOURS = {Verdict.FAULT: 31, Verdict.HAZARD: 33, Verdict.PASSED: 32, Verdict.ABSENT: 90, Verdict.UNCHECKED: 35}
+COLOURS = {
+    CheckVerdict.FAULT: 31,
+    CheckVerdict.HAZARD: 33,
+    CheckVerdict.PASSED: 32,
+    CheckVerdict.ABSENT: 90,
+    CheckVerdict.UNCHECKED: 35,
+}
 BADGE = Path(__file__).parent / "badge.svg"
 GREEN, RED = "#2e7d32", "#c62828"
 
 
 def summary(report: Report) -> dict[str, int]:
     """Return how many checks have each verdict, and `made`: how many could say something."""
-    counts = {verdict.value: len(report.of(verdict)) for verdict in Verdict}
-    return {**counts, "made": sum(len(report.of(each)) for each in (Verdict.FAULT, Verdict.HAZARD, Verdict.PASSED))}
+    counts = {verdict.value: len(report.of(verdict)) for verdict in CheckVerdict}
+    return {
+        **counts,
+        "made": sum(len(report.of(each)) for each in (CheckVerdict.FAULT, CheckVerdict.HAZARD, CheckVerdict.PASSED)),
+    }
 
 
-def roots(report: Report) -> list[Outcome]:
+def roots(report: Report) -> list[CheckOutcome]:
     """Return the faults that follow from no other one."""
-    return [each for each in report.of(Verdict.FAULT) if not each.cause]
+    return [each for each in report.of(CheckVerdict.FAULT) if not each.cause]
 
 
-def following(report: Report, root: Outcome) -> list[Outcome]:
-    return [each for each in report.of(Verdict.FAULT) if each.cause == root.check]
+def following(report: Report, root: CheckOutcome) -> list[CheckOutcome]:
+    return [each for each in report.of(CheckVerdict.FAULT) if each.cause == root.check]
 
 
 def table(report: Report, file: TextIO | None = None) -> None:
@@ -50,7 +59,7 @@ def table(report: Report, file: TextIO | None = None) -> None:
 
 
 def _lines(report: Report, coloured: bool) -> Iterator[str]:
-    def mark(verdict: Verdict) -> str:
+    def mark(verdict: CheckVerdict) -> str:
         return f"\033[{COLOURS[verdict]}m{MARKS[verdict]}\033[0m" if coloured else MARKS[verdict]
 
     yield f"{report.buffer}: {report.called}"
@@ -62,18 +71,18 @@ def _lines(report: Report, coloured: bool) -> Iterator[str]:
             yield f"    script: {script_name(each)}"
         if more := following(report, each):
             yield f"    also failing, probably for this reason: {', '.join(other.check for other in more)}"
-    for each in report.of(Verdict.HAZARD):
+    for each in report.of(CheckVerdict.HAZARD):
         yield f"{mark(each.verdict)} {each.shown.title}: {each.word}"
         yield f"    {each.evidence}"
-    for each in report.of(Verdict.UNCHECKED):
+    for each in report.of(CheckVerdict.UNCHECKED):
         yield f"{mark(each.verdict)} {each.shown.title}: {each.evidence.strip().splitlines()[-1]}"
-    for each in report.of(Verdict.PASSED):
+    for each in report.of(CheckVerdict.PASSED):
         yield f"{mark(each.verdict)} {each.shown.title}: {each.word}"
     absent: dict[str, list[str]] = {}
-    for each in report.of(Verdict.ABSENT):
+    for each in report.of(CheckVerdict.ABSENT):
         absent.setdefault(each.evidence, []).append(each.check)
     for reason, checks in absent.items():
-        yield f"{mark(Verdict.ABSENT)} {', '.join(checks)}: {reason}"
+        yield f"{mark(CheckVerdict.ABSENT)} {', '.join(checks)}: {reason}"
     yield ""
     counts = summary(report)
     yield (
@@ -86,7 +95,7 @@ def _lines(report: Report, coloured: bool) -> Iterator[str]:
 def markdown(report: Report) -> str:
     rows = [
         f"| {MARKS[each.verdict]} {each.verdict} | {each.shown.title} | {_cell(each.word)} | {_cell(each.evidence)} |"
-        for verdict in Verdict
+        for verdict in CheckVerdict
         for each in report.of(verdict)
     ]
     head = [f"### {report.buffer}", "", report.called, "", "| verdict | check | seen | evidence |", "|---|---|---|---|"]
@@ -116,7 +125,7 @@ def junit(report: Report) -> str:
     )
     for each in report.outcomes:
         case = ElementTree.SubElement(suite, "testcase", classname=each.shown.group, name=each.check)
-        kinds = {Verdict.FAULT: "failure", Verdict.UNCHECKED: "error", Verdict.ABSENT: "skipped"}
+        kinds = {CheckVerdict.FAULT: "failure", CheckVerdict.UNCHECKED: "error", CheckVerdict.ABSENT: "skipped"}
         if each.verdict in kinds:
             ElementTree.SubElement(case, kinds[each.verdict], message=each.word or each.evidence).text = each.evidence
         else:
@@ -136,7 +145,7 @@ def badge(report: Report) -> str:
     )
 
 
-def script_name(each: Outcome) -> str:
+def script_name(each: CheckOutcome) -> str:
     return f"{each.check}.py"
 
 
@@ -149,5 +158,5 @@ def write(report: Report, folder: Path) -> None:
     for name, form in files.items():
         (folder / name).write_text(form(report), encoding="utf-8")
     for each in report.outcomes:
-        if each.script and each.verdict in (Verdict.FAULT, Verdict.HAZARD):
+        if each.script and each.verdict in (CheckVerdict.FAULT, CheckVerdict.HAZARD):
             (folder / script_name(each)).write_text(each.script, encoding="utf-8")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from suites.check import checks
-from suites.check.checks import Part
-from suites.check.outcome import Outcome, Verdict, outcome, silent, with_causes
+from suites.check.checks import CheckPart
+from suites.check.outcome import CheckOutcome, CheckVerdict, outcome, silent, with_causes
 from suites.check.subject import CheckSettings
 from suites.check.watching import Limits, Worker, watch
 from suites.check.worker import BAD, HOUSE
@@ -33,15 +33,15 @@ class Report:
 
     buffer: str
     called: str  # how the buffer was called, for people
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckOutcome, ...]
     seconds: float
     settings: CheckSettings
 
     def __bool__(self) -> bool:
         """Return whether no fault was found."""
-        return not self.of(Verdict.FAULT)
+        return not self.of(CheckVerdict.FAULT)
 
-    def of(self, verdict: Verdict) -> list[Outcome]:
+    def of(self, verdict: CheckVerdict) -> list[CheckOutcome]:
         return [each for each in self.outcomes if each.verdict is verdict]
 
 
@@ -81,7 +81,7 @@ def run(
         for number, (part, reports) in enumerate(starting.observed(parts, began + settings.seconds)):
             progress(number, len(parts), part.checks[0])
             new = [outcome(check, reports[check]) for check in part.checks]
-            if any(each.verdict is Verdict.FAULT for each in new):
+            if any(each.verdict is CheckVerdict.FAULT for each in new):
                 new = starting.confirmed(part, new)
             found += new
         progress(len(parts), len(parts), "")
@@ -120,7 +120,7 @@ class _Starting:
         self._log.seek(0)
         return "\n".join(self._log.read().decode(errors="replace").splitlines()[-LOG_LINES:])
 
-    def observed(self, parts: Sequence[Part], deadline: float) -> Iterator[tuple[Part, Mapping[str, dict]]]:
+    def observed(self, parts: Sequence[CheckPart], deadline: float) -> Iterator[tuple[CheckPart, Mapping[str, dict]]]:
         """Yield each part and its reports; parts that would begin after the deadline are not made."""
         start = lambda first: self.worker(self._settings, first, self._checked.only)  # noqa: E731
         reports = watch(start, [part.checks for part in parts], self._limits, silent)
@@ -133,10 +133,10 @@ class _Starting:
             yield part, next(reports)
         reports.close()
 
-    def confirmed(self, part: Part, found: list[Outcome]) -> list[Outcome]:
+    def confirmed(self, part: CheckPart, found: list[CheckOutcome]) -> list[CheckOutcome]:
         """Return the outcomes, each fault replaced by that of the last repetition if every repetition is free of it."""
-        doubtful = {each.check for each in found if each.verdict is Verdict.FAULT}
-        instead: dict[str, Outcome] = {}
+        doubtful = {each.check for each in found if each.verdict is CheckVerdict.FAULT}
+        instead: dict[str, CheckOutcome] = {}
         for repetition in range(1, REPETITIONS + 1):
             if not doubtful:
                 break
@@ -145,7 +145,7 @@ class _Starting:
             (reports,) = watch(start, [part.checks], self._limits, silent)
             for check in sorted(doubtful):
                 instead[check] = outcome(check, reports[check])
-                if instead[check].verdict is Verdict.FAULT:
+                if instead[check].verdict is CheckVerdict.FAULT:
                     doubtful.discard(check)
         return [instead[each.check] if each.check in doubtful else each for each in found]
 

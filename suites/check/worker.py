@@ -28,7 +28,7 @@ HOUSE = Path(__file__).resolve().parents[2]
 ABSENT, RAISED, BROKEN, BAD = "absent", "raised", "broken", "bad"
 
 
-def work(found: Target, parts: Sequence[checks.Part], tell: Callable[[object], None]) -> None:
+def work(found: Target, parts: Sequence[checks.CheckPart], tell: Callable[[object], None]) -> None:
     pool = BufferPool(found.kind, found.subject.setting, announce_risk=lambda: tell(RISK))
     for part in parts:
         refused = {check: checks.refusal(check, found.subject.functions) for check in part.checks}
@@ -39,7 +39,7 @@ def work(found: Target, parts: Sequence[checks.Part], tell: Callable[[object], N
     pool.close()
 
 
-def _made(part: checks.Part, pool: BufferPool, subject: Subject) -> dict[str, dict[str, Any]]:
+def _made(part: checks.CheckPart, pool: BufferPool, subject: Subject) -> dict[str, dict[str, Any]]:
     """Return the reports of a part's checks."""
     try:
         seen = part.probe(pool if part.over_adapter else subject)

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from suites.check import check, output
-from suites.check.outcome import Verdict
+from suites.check.outcome import CheckVerdict
 from suites.check.run import Checked, CouldNotCheck, Report, run
 from suites.check.subject import CheckSettings
 
@@ -53,14 +53,14 @@ def report_of(file: str, *only: str, settings: CheckSettings = SETTINGS) -> Repo
 
 def test_a_sound_buffer_has_no_faults(tmp_path):
     report = report_of(written(tmp_path), "round_trip", "uniform", "ring_order", "references", "empty")
-    assert report and {each.verdict for each in report.outcomes} == {Verdict.PASSED}
+    assert report and {each.verdict for each in report.outcomes} == {CheckVerdict.PASSED}
 
 
 def test_checks_of_what_a_buffer_lacks_do_not_count_as_passed(tmp_path):
     report = report_of(written(tmp_path), "uniform", "prioritized")
     assert [(each.check, each.verdict) for each in report.outcomes] == [
-        ("uniform", Verdict.PASSED),
-        ("prioritized", Verdict.ABSENT),
+        ("uniform", CheckVerdict.PASSED),
+        ("prioritized", CheckVerdict.ABSENT),
     ]
     assert output.summary(report)["made"] == 1
 
@@ -68,7 +68,7 @@ def test_checks_of_what_a_buffer_lacks_do_not_count_as_passed(tmp_path):
 def test_a_fault_that_explains_others_is_their_cause(tmp_path):
     report = report_of(written(tmp_path, rows=ALL_BUT_THE_LAST), "uniform", "ring_order")
     found = {each.check: each for each in report.outcomes}
-    assert found["ring_order"].verdict is found["uniform"].verdict is Verdict.FAULT
+    assert found["ring_order"].verdict is found["uniform"].verdict is CheckVerdict.FAULT
     assert found["uniform"].cause == "ring_order" and found["ring_order"].cause == ""
     assert [each.check for each in output.roots(report)] == ["ring_order"]
 
@@ -91,13 +91,13 @@ def test_what_a_buffer_does_to_its_process_is_a_finding(tmp_path, does, evidence
     file = written(tmp_path, before_sample=f"if len(buffer['rows']) == 10: {does}")
     report = report_of(file, "ring_order", "references", settings=settings)
     found = {each.check: each for each in report.outcomes}
-    assert found["ring_order"].verdict is Verdict.FAULT and found["ring_order"].evidence == evidence
-    assert found["references"].verdict in (Verdict.PASSED, Verdict.UNCHECKED)
+    assert found["ring_order"].verdict is CheckVerdict.FAULT and found["ring_order"].evidence == evidence
+    assert found["references"].verdict in (CheckVerdict.PASSED, CheckVerdict.UNCHECKED)
 
 
 def test_what_a_buffer_prints_does_not_disturb(tmp_path):
     report = report_of(written(tmp_path, before_sample="print('{}', flush=True)"), "uniform")
-    assert report and report.outcomes[0].verdict is Verdict.PASSED
+    assert report and report.outcomes[0].verdict is CheckVerdict.PASSED
 
 
 def test_children_of_a_buffer_do_not_outlive_the_check(tmp_path):
