@@ -11,6 +11,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "upstream"
 DRAFTS = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
+OF_CPPRB = [path for path in DRAFTS if path.name.startswith("cpprb")]
 
 
 def script(draft: Path) -> str:
