@@ -68,15 +68,21 @@ namespace {
 
 // Rows of all environments in turn, unless `environments` has one for each.
 inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, BorrowedAddScratch& in,
-                            const std::vector<npy_int64>* environments, bool are_steps, const bool* firsts = nullptr) {
+                            const std::vector<npy_int64>* environments, bool are_steps, const bool* firsts = nullptr,
+                            const LinkWord* linked = nullptr, std::uint64_t linked_from = 0) {
   CallGuard call(self);
   check_files(ring);
   const float leaf_of_max = ring.prioritized && !rows.has_priorities ? ring.leaf_of_max_priority() : 0;
-  const NewRows all{in->data.data(), rows.count, rows.has_priorities ? in->leaves.data() : nullptr, leaf_of_max,
-                    rows.largest};
+  const NewRows all{.data = in->data.data(),
+                    .count = rows.count,
+                    .leaves = rows.has_priorities ? in->leaves.data() : nullptr,
+                    .leaf = leaf_of_max,
+                    .largest = rows.largest,
+                    .linked = linked,
+                    .linked_from = linked_from};
   PythonWaiting waiting(call);
   const Numbers* const priorities = rows.has_priorities ? &rows.priorities : nullptr;
-  const std::uint64_t slot = ring.streams.sequences
+  const std::uint64_t slot = ring.streams.sequences && linked == nullptr
                                  ? add_linked(ring, all, priorities, environments, are_steps, waiting, firsts)
                                  : call.store().add(all, waiting);
   ring.streams.episode_rows += rows.count;
@@ -102,6 +108,16 @@ PyObject* add_stream_rows(PyObject* self, const std::vector<npy_int64>& streams,
     raise(PyExc_ValueError, "streams and firsts must have one value per row, got %zu and %zu values for %zu rows",
           streams.size(), firsts.size(), rows.count);
   return store_rows(self, ring, rows, in, &streams, true, reinterpret_cast<const bool*>(firsts.data()));
+}
+
+PyObject* add_linked_rows(PyObject* self, std::uint64_t first, const std::vector<LinkWord>& links,
+                          PyObject* const* args, PyObject* names) {
+  Ring& ring = ring_of(self);
+  BorrowedAddScratch in(ring.add_scratch);
+  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, 0, names, 1, *in);
+  if (links.size() != rows.count)
+    raise(PyExc_ValueError, "links must have one value per row, got %zu values for %zu rows", links.size(), rows.count);
+  return store_rows(self, ring, rows, in, nullptr, false, nullptr, links.data(), first);
 }
 
 PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,

@@ -9,11 +9,29 @@
 namespace rb {
 namespace {
 
-// Null if the ring has no sequences; raises ValueError if it is shared: a row must not change once it is committed.
-PrivateSequences* private_sequences(Ring& ring) {
-  if (!ring.streams.sequences) return nullptr;
-  if (ring.is_shared) raise(PyExc_ValueError, "a shared buffer with sequences can be neither saved nor loaded");
-  return ring.streams.sequences->own.get();
+// Raises TypeError if the ring is shared: a row must not change once it is committed.
+PrivateSequences& private_sequences(Ring& ring, const char* method) {
+  const Sequences& sequences = sequences_of(ring, method);
+  if (!sequences.own) raise(PyExc_TypeError, "%s() requires a buffer that is not shared", method);
+  return *sequences.own;
+}
+
+SharedSequences& shared_sequences(Ring& ring, const char* method) {
+  const Sequences& sequences = sequences_of(ring, method);
+  if (!sequences.shared) raise(PyExc_TypeError, "%s() requires a shared buffer", method);
+  return *sequences.shared;
+}
+
+SharedStore& shared_store(CallGuard& call, const char* method) {
+  shared_sequences(call.ring(), method);
+  return static_cast<SharedStore&>(call.store());
+}
+
+std::uint64_t slot_in(const Store& store, npy_int64 slot) {
+  if (slot < 0 || static_cast<std::uint64_t>(slot) >= store.capacity())
+    raise(PyExc_IndexError, "slots must be from 0 to %llu, got %lld",
+          static_cast<unsigned long long>(store.capacity()) - 1, static_cast<long long>(slot));
+  return static_cast<std::uint64_t>(slot);
 }
 
 void check_rows(CallGuard& call, Py_ssize_t begin, Py_ssize_t end) {
@@ -29,14 +47,12 @@ std::uint64_t slot_of(CallGuard& call, Py_ssize_t row) {
 }
 
 PyObject* get_links(PyObject* self, PyObject* args) {
-  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+  return guarded<PyObject*>(nullptr, [&] {
     Py_ssize_t begin, end;
     if (!PyArg_ParseTuple(args, "nn", &begin, &end)) throw PythonError();
     CallGuard call(self);
-    const PrivateSequences* sequences = private_sequences(call.ring());
-    if (sequences == nullptr) Py_RETURN_NONE;
+    const Links& links = private_sequences(call.ring(), "_get_links").links;
     check_rows(call, begin, end);
-    const Links& links = sequences->links;
     npy_intp dims[] = {end - begin, 2};
     Ref array(checked(PyArray_SimpleNew(2, dims, NPY_UINT32)));
     auto* to = static_cast<npy_uint32*>(PyArray_DATA(array.array()));
@@ -58,8 +74,7 @@ PyObject* set_links(PyObject* self, PyObject* args) {
     const auto* links = static_cast<const npy_uint32*>(PyArray_DATA(array.array()));
     const npy_intp count = PyArray_SIZE(array.array()) / 2;
     CallGuard call(self);
-    sequences_of(call.ring(), "_set_links");
-    PrivateSequences& sequences = *private_sequences(call.ring());
+    PrivateSequences& sequences = private_sequences(call.ring(), "_set_links");
     check_rows(call, begin, begin + count);
     const std::uint64_t tail = call.store().head() - call.store().stored();
     const std::uint64_t first = tail + static_cast<std::uint64_t>(begin);
@@ -103,15 +118,51 @@ PyObject* set_errors(PyObject* self, PyObject* args) {
   });
 }
 
+// Without sequences that are no longer stored, as in a copy: both then draw the same.
+std::vector<std::int64_t> streams_of(PrivateSequences& sequences, std::uint64_t head) {
+  sequences.sampler.count();
+  sequences.episodes.count();
+  sequences.forget_other_sizes();
+  return sequences.links.streams(head);
+}
+
+// The same for the streams of this process.
+std::vector<std::int64_t> streams_of(SharedSequences& sequences, CallGuard& call) {
+  PythonWaiting waiting(call);
+  LearnerGuard guard(call.store(), waiting);
+  if (sequences.sampler.has_found_any()) sequences.sampler.count();
+  const std::uint64_t head = call.store().head();
+  std::vector<std::int64_t> streams;
+  for (std::size_t i = 0; i < call.ring().environments; ++i) {
+    const std::uint64_t back = head - sequences.links.newest(i).value_or(head);
+    streams.push_back(static_cast<std::int64_t>(2 * back + (sequences.links.begins_episode(i) ? 1 : 0)));
+  }
+  return streams;
+}
+
+void set_shared_streams(CallGuard& call, const std::vector<std::int64_t>& streams) {
+  const SharedStore& store = shared_store(call, "_set_streams");
+  SharedSequences& sequences = *call.ring().streams.sequences->shared;
+  PythonWaiting waiting(call);
+  LearnerGuard guard(call.store(), waiting);
+  sequences.sampler.count();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const bool begins = streams[i] % 2 != 0;
+    const std::uint64_t row = store.head() - static_cast<std::uint64_t>(streams[i]) / 2, slot = row % store.capacity();
+    if (streams[i] > 1 && store.row_at(slot) == row)
+      sequences.links.continue_run(i, row, store.link_at(slot).number(), begins);
+    else
+      sequences.links.begin_runs(i, &begins, 1);
+  }
+}
+
 PyObject* get_streams(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     CallGuard call(self);
-    PrivateSequences* sequences = private_sequences(call.ring());
+    const Sequences* sequences = call.ring().streams.sequences.get();
     if (sequences == nullptr) Py_RETURN_NONE;
-    sequences->sampler.count();  // without sequences that are no longer stored, as in a copy: both draw the same
-    sequences->episodes.count();
-    sequences->forget_other_sizes();
-    return int64_array(sequences->links.streams(call.store().head()));
+    return int64_array(sequences->own ? streams_of(*sequences->own, call.store().head())
+                                      : streams_of(*sequences->shared, call));
   });
 }
 
@@ -123,19 +174,71 @@ PyObject* set_streams(PyObject* self, PyObject* given) {
     CallGuard call(self);
     Ring& ring = call.ring();
     sequences_of(ring, "_set_streams");
-    PrivateSequences& sequences = *private_sequences(ring);
     if (streams.size() != ring.environments || std::ranges::any_of(streams, [](std::int64_t each) { return each < 0; }))
       raise(PyExc_ValueError, "streams must be %zu numbers from 0 on", ring.environments);
-    sequences.links.set_streams(streams, call.store().head());
+    if (ring.is_shared)
+      set_shared_streams(call, streams);
+    else
+      ring.streams.sequences->own->links.set_streams(streams, call.store().head());
     Py_RETURN_NONE;
   });
 }
 
 // The links of rows that this process adds to a shared ring.
-StreamLinks& shared_links(Ring& ring, const char* method) {
-  Sequences& sequences = sequences_of(ring, method);
-  if (!sequences.shared) raise(PyExc_TypeError, "%s() requires a shared buffer", method);
-  return sequences.shared->links;
+StreamLinks& shared_links(Ring& ring, const char* method) { return shared_sequences(ring, method).links; }
+
+PyObject* get_rows_in(PyObject* self, PyObject* given) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const Ref slots = as_indexes(given);
+    CallGuard call(self);
+    if (!call.ring().is_shared) raise(PyExc_TypeError, "_get_rows_in() requires a shared buffer");
+    const auto& store = static_cast<const SharedStore&>(call.store());
+    npy_intp count = PyArray_SIZE(slots.array());
+    const auto* slot = static_cast<const npy_int64*>(PyArray_DATA(slots.array()));
+    Ref array(checked(PyArray_SimpleNew(1, &count, NPY_INT64)));
+    auto* to = static_cast<npy_int64*>(PyArray_DATA(array.array()));
+    for (npy_intp i = 0; i < count; ++i) {
+      const auto row = store.row_at(slot_in(store, slot[i]));
+      to[i] = row ? static_cast<npy_int64>(*row) : -1;
+    }
+    return array.give();
+  });
+}
+
+PyObject* get_links_in(PyObject* self, PyObject* given) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const Ref slots = as_indexes(given);
+    CallGuard call(self);
+    const SharedStore& store = shared_store(call, "_get_links_in");
+    const npy_intp count = PyArray_SIZE(slots.array());
+    const auto* slot = static_cast<const npy_int64*>(PyArray_DATA(slots.array()));
+    npy_intp dims[] = {count, 2};
+    Ref array(checked(PyArray_SimpleNew(2, dims, NPY_UINT32)));
+    auto* to = static_cast<npy_uint32*>(PyArray_DATA(array.array()));
+    for (npy_intp i = 0; i < count; ++i) {
+      const LinkWord link = store.link_at(slot_in(store, slot[i]));
+      *to++ = (static_cast<npy_uint32>(link.back()) & Links::kBack) | (link.is_first() ? Links::kFirst : 0) |
+              (link.is_last() ? Links::kLast : 0);
+      *to++ = static_cast<npy_uint32>(link.number());
+    }
+    return array.give();
+  });
+}
+
+PyObject* add_linked_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (nargs != 2)
+      raise(PyExc_TypeError, "_add_linked() takes a number, links, and the fields of a transition as keywords");
+    const std::uint64_t first = unsigned_number(args[0], "first");
+    const Ref given(checked(PyArray_FROMANY(args[1], NPY_UINT32, 2, 2, NPY_ARRAY_CARRAY_RO)));
+    const auto* from = static_cast<const npy_uint32*>(PyArray_DATA(given.array()));
+    shared_sequences(ring_of(self), "_add_linked");
+    std::vector<LinkWord> links;
+    for (npy_intp i = 0; i < PyArray_DIMS(given.array())[0]; ++i, from += 2)
+      links.push_back(LinkWord::of(from[0] & Links::kBack, from[1] & LinkWord::kMost, (from[0] & Links::kFirst) != 0,
+                                   (from[0] & Links::kLast) != 0));
+    return add_linked_rows(self, first, links, args + 2, names);
+  });
 }
 
 std::vector<char> flags_of(PyObject* given) {
@@ -190,13 +293,24 @@ PyObject* add_steps_of_streams(PyObject* self, PyObject* const* args, Py_ssize_t
 
 PyMethodDef methods[] = {
     {"_get_links", get_links, METH_VARARGS,
-     "_get_links(begin, end) -> uint32 (end - begin, 2), or None without sequences\n\n"
+     "_get_links(begin, end) -> uint32 (end - begin, 2)\n\n"
      "For each of the transitions begin, begin + 1, ..., end - 1, counted from the oldest: how many rows before it "
      "the\n"
      "previous one of its stream is (0: there is none), plus 2^31 for the first and 2^30 for the last step of an\n"
-     "episode; and its step in its episode, or in its stream if sequences may cross ends, from 1 on."},
+     "episode; and its step in its episode, or in its stream if sequences may cross ends, from 1 on. Not for shared\n"
+     "buffers."},
     {"_set_links", set_links, METH_VARARGS,
      "_set_links(begin, links)\n\nSet the links of the transitions begin, begin + 1, ..., counted from the oldest."},
+    {"_get_rows_in", get_rows_in, METH_O,
+     "_get_rows_in(slots) -> int64 (n,)\n\n"
+     "Return the numbers of the transitions in these slots of a shared buffer; -1 where there is none."},
+    {"_get_links_in", get_links_in, METH_O,
+     "_get_links_in(slots) -> uint32 (n, 2)\n\n"
+     "Like `_get_links`, for a shared buffer. Distances are between the numbers that `_get_rows_in` returns."},
+    {"_add_linked", method(add_linked_rows), METH_FASTCALL | METH_KEYWORDS,
+     "_add_linked(first, links, /, **rows)\n\n"
+     "Store transitions of a shared buffer with these links, as returned by `_get_links_in`, with the numbers first,\n"
+     "first + 1, .... One that gets another number is linked to none."},
     {"_get_errors", get_errors, METH_VARARGS,
      "_get_errors(begin, end) -> float32 (end - begin,), or None unless errors change overlapping sequences\n\n"
      "The magnitudes of the errors of the transitions begin, begin + 1, ..., end - 1, counted from the oldest."},

@@ -197,6 +197,9 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 // The same for rows of these streams of a shared ring with sequences, and whether each is the first of its episode.
 PyObject* add_stream_rows(PyObject* self, const std::vector<npy_int64>& streams, const std::vector<char>& firsts,
                           PyObject* const* args, PyObject* names);
+// The same for rows with these links, from the number `first` on: see NewRows.
+PyObject* add_linked_rows(PyObject* self, std::uint64_t first, const std::vector<LinkWord>& links,
+                          PyObject* const* args, PyObject* names);
 // The same if the order of rows is watched, or for rows of some environments; throws OrderFound.
 PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                            const std::vector<npy_int64>* environments);

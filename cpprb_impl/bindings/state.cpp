@@ -28,14 +28,6 @@ class PrioritizedCallGuard : public CallGuard {
   }
 };
 
-std::uint64_t unsigned_number(PyObject* value, const char* what) {
-  const Ref index(checked(PyNumber_Index(value)));
-  const std::uint64_t number = PyLong_AsUnsignedLongLong(index.get());
-  if (!PyErr_Occurred()) return number;
-  PyErr_Clear();
-  raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, got %R", what, index.get());
-}
-
 // The slots that a caller names.
 class Slots {
  public:
@@ -460,6 +452,14 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+std::uint64_t unsigned_number(PyObject* value, const char* what) {
+  const Ref index(checked(PyNumber_Index(value)));
+  const std::uint64_t number = PyLong_AsUnsignedLongLong(index.get());
+  if (!PyErr_Occurred()) return number;
+  PyErr_Clear();
+  raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, got %R", what, index.get());
+}
 
 int add_methods(PyTypeObject& type, PyMethodDef* of_part) {
   for (PyMethodDef* each = of_part; each->ml_name != nullptr; ++each) {

@@ -16,6 +16,9 @@ PyObject* int64_array(const std::vector<Number>& numbers) {
   return array.give();
 }
 
+// Raises TypeError or ValueError, which names `what`, unless the value is a number from 0 to 2^64 - 1.
+std::uint64_t unsigned_number(PyObject* value, const char* what);
+
 // Adds `methods`, which end with one without a name, to `type`, which must be ready. Returns -1 with an exception set
 // on failure.
 int add_methods(PyTypeObject& type, PyMethodDef* methods);

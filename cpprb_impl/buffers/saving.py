@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.contents.state import add_columns, restore, set_errors, set_leaves, set_links
+from cpprb_impl.contents.state import add_linked, restore, set_errors, set_leaves
 from cpprb_impl.ring.base import BufferBase
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ class SavableBuffer(BufferBase):
 
         While the file is being written, no other process may add to a shared buffer or update its priorities. Each
         process that uses a shared buffer has a random state, pending n-step transitions and, with `autoreset`, a record
-        of the environments that are about to reset: the file contains only those of this process. Frames shared by
-        several transitions are written with each of them.
+        of the environments that are about to reset; with `sequences`, it knows which transition its next ones continue.
+        The file contains only those of this process. Frames shared by several transitions are written with each of
+        them.
 
         Parameters
         ----------
@@ -60,6 +61,11 @@ class SavableBuffer(BufferBase):
         only the newest are loaded. Priorities are converted to this buffer's `alpha` and `eps`. No other process may
         use a shared buffer meanwhile. If a process died while writing to the saved buffer, later transitions move up to
         fill the slots of those that were lost.
+
+        With `sequences`, loaded transitions form the sequences that they formed in the saved buffer, whether that one
+        was shared or not. If the options differ, they form those of this buffer. They never form a sequence with other
+        transitions; but if this buffer adopts the saved buffer's state, the next step of each environment continues
+        its last one in the file.
 
         Parameters
         ----------
@@ -130,13 +136,11 @@ class SavableBuffer(BufferBase):
         episode_len = self.get_current_episode_len()
         first = max(first, end - self.get_buffer_size())  # older rows would be overwritten immediately
         rows = end - first
-        add_columns(self, contents.columns, first, end)
+        add_linked(self, contents.columns, contents.links, first, end, is_empty=self.get_stored_size() == 0)
         if rows and contents.leaves is not None:
             # In a file with sequences, the leaf of a step is 0 if no sequence ended there; in this buffer, one may end
             # there.
             set_leaves(self, contents.leaves, first, end, only_positive=contents.of_sequences)
-        if rows and contents.links is not None:
-            set_links(self, contents.links, first, end)
         if rows and contents.errors is not None:
             set_errors(self, contents.errors, first, end)
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:

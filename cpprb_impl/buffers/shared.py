@@ -155,7 +155,7 @@ class MPReplayBuffer(_SharedBuffer):
         process held. `on_episode_end` raises ValueError unless the last step of each environment ended its episode
         when it was added. Needs 8 bytes of memory per transition, and about 5 per transition in each process that
         draws sequences, twice that if it draws episodes as well. Sequences that have just lost their first step count
-        in the weights until they are drawn. `save_transitions` and `load_transitions` raise ValueError.
+        in the weights until they are drawn.
     n_envs, autoreset
         As for `ReplayBuffer`, for the environments of each process. `size` need not be a multiple of `n_envs`. With
         several environments, consecutive rows do not continue each other, so frames are not stored once.

@@ -11,8 +11,9 @@ import numpy as np
 from cpprb_impl._native import Ring
 from cpprb_impl.archive.json_object import JsonObject
 from cpprb_impl.archive.npz import ArrayReader, ArrayWriter, StoredArray
+from cpprb_impl.contents.held import NUMBERS, HeldSlots
 from cpprb_impl.contents.pieces import NUMBER, Framed, framed_fields
-from cpprb_impl.contents.state import NUMBERS, PIECE, Columns, Frames, HeldSlots, Kinds, Stored, rows_per_piece
+from cpprb_impl.contents.state import PIECE, Columns, Frames, Kinds, Stored, rows_per_piece
 
 
 def plain(dtype: np.dtype) -> np.dtype:

@@ -11,9 +11,9 @@ leaves
     For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
 links
     For buffers with `sequences`: uint32 (rows, 2). The first number says how many transitions back the previous one of
-    the same stream is (0 if there is none), plus 2^31 if the step is the first of an episode, plus 2^30 if it is the
-    last. The second is the number of the step, counted from 1, in its episode or, if sequences may cross the ends of
-    episodes, in its stream.
+    the same stream is (0 if there is none; if it is not in the file, more than there are transitions before this one),
+    plus 2^31 if the step is the first of an episode, plus 2^30 if it is the last. The second is the number of the step,
+    counted from 1, in its episode or, if sequences may cross the ends of episodes, in its stream.
 errors
     For buffers whose `sequences` have overlap "all": the magnitude of each transition's error, float32 (rows,).
 own_0, own_1, ...
@@ -40,12 +40,11 @@ import numpy as np
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.archive.json_object import JsonObject
 from cpprb_impl.archive.npz import ABOUT, ArrayReader, ArrayWriter, StoredArray
+from cpprb_impl.contents import links as links_of
 from cpprb_impl.contents.columns import fitting, plain, read_columns, write_columns
+from cpprb_impl.contents.held import CHANGED, NUMBERS, HeldSlots, Numbers
 from cpprb_impl.contents.state import (
-    NUMBERS,
     Columns,
-    HeldSlots,
-    Numbers,
     kinds_of,
     position_of,
     row_bytes,
@@ -88,18 +87,21 @@ def write(buffer: BufferBase, stream: IO[bytes]) -> None:
     with ArrayWriter(stream) as writer:
         with _unchanged(buffer):
             slots, position = HeldSlots(buffer), position_of(buffer)
+            if "streams" in position:
+                position["streams"] = links_of.streams(buffer, position["streams"], slots)
             own = {f"{WAITING}{name}": column for name, column in buffer._get_pending().items()} | buffer._own_state()
             own |= {name: array for name, key in MORE.items() if len(array := position.pop(key, ()))}
             columns = write_columns(writer, buffer, slots, kinds)
             if isinstance(buffer, PrioritizedRing):
                 pieces = map(buffer._get_leaves, slots.pieces(NUMBERS))
                 writer.write("leaves", np.dtype(np.float32), (len(slots),), pieces)
-            if buffer._get_streams() is not None:
-                writer.write("links", LINK, (len(slots), 2), _pieces(buffer._get_links, len(slots)))
+            if _has_sequences(buffer):
+                writer.write("links", LINK, (len(slots), 2), links_of.pieces(buffer, slots))
             if buffer._get_errors(0, 0) is not None:
                 writer.write("errors", ERROR, (len(slots),), _pieces(buffer._get_errors, len(slots)))
             for number, array in enumerate(own.values()):
                 writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
+            slots.check()
         writer.finish(
             {
                 "format": FORMAT,
@@ -131,7 +133,7 @@ def _unchanged(buffer: BufferBase) -> Iterator[None]:
         if buffer._get_head() == head:
             raise
     if buffer._get_head() != head:
-        raise RuntimeError("another thread or process changed the buffer while it was being saved")
+        raise RuntimeError(CHANGED)
 
 
 def read(buffer: BufferBase, stream: IO[bytes]) -> Contents:
@@ -168,7 +170,7 @@ def _read_own(buffer: BufferBase, reader: ArrayReader) -> Contents:
     for name, key in MORE.items():
         if more[key].dtype != np.int64 or more[key].ndim != 1:
             raise ValueError(f"{name} must be int64 (n,), got {more[key].dtype} of shape {more[key].shape}")
-    if buffer._get_streams() is None:
+    if not _has_sequences(buffer):
         del state["streams"]
     else:
         contents.links = _fitting_links(links, rows)
@@ -216,7 +218,7 @@ def _read_cpprb(buffer: BufferBase, reader: ArrayReader) -> Contents:
     columns, rows, nstep = from_cpprb.read(reader, kinds.keys(), most)
     if nstep != buffer.is_Nstep():
         raise ValueError(f"Nstep: the file's transitions {'are' if nstep else 'are not'} n-step, unlike the buffer's")
-    links = None if buffer._get_streams() is None else _fitting_links(None, rows)
+    links = _fitting_links(None, rows) if _has_sequences(buffer) else None
     return Contents(fitting(columns, rows, {}, kinds), rows, links=links)
 
 
@@ -225,9 +227,13 @@ def _options(buffer: BufferBase) -> dict[str, Any]:
     options: dict[str, Any] = {"size": buffer.get_buffer_size()}
     if isinstance(buffer, PrioritizedRing):
         options["alpha"], options["eps"] = buffer._exponents()
-    if "sequences" in buffer._layout.options:
+    if _has_sequences(buffer):
         options["sequences"], options["n_envs"] = buffer._layout.options["sequences"], buffer.n_envs
     return options
+
+
+def _has_sequences(buffer: BufferBase) -> bool:
+    return "sequences" in buffer._layout.options
 
 
 def _check_numbers(name: str, numbers: StoredArray, rows: int) -> None:

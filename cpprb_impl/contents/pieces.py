@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.contents.held import slots_between
 from cpprb_impl.contents.state import (
     Columns,
     Frames,
@@ -28,7 +29,6 @@ from cpprb_impl.contents.state import (
     position_of,
     rows_per_piece,
     set_position,
-    slots_between,
 )
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.ring.base import BufferBase

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.contents.held import NUMBERS, HeldSlots, Numbers
+from cpprb_impl.contents.links import SharedLinks, set_links
 from cpprb_impl.layout.layout import Layout
 from cpprb_impl.layout.options import OPTIONS, stored
 from cpprb_impl.ring.autoreset import Autoreset
+from cpprb_impl.ring.base import BufferBase
 from cpprb_impl.ring.object_transform import ObjectTransform
 
 if TYPE_CHECKING:
     from cpprb_impl.archive.npz import StoredArray
 
 PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
-NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
 
 
 Stored: TypeAlias = "np.ndarray | StoredArray"
@@ -74,8 +76,8 @@ def row_bytes(kinds: Kinds) -> int:
     return sum(dtype.itemsize * math.prod(shape) for dtype, shape in kinds.values())
 
 
-def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
-    """Add the transitions first, first + 1, ..., rows - 1 of `columns`.
+def add_columns(buffer: Ring, columns: Columns, first: int, rows: int, links: SharedLinks | None = None) -> None:
+    """Add the transitions first, first + 1, ..., rows - 1 of `columns`, with their links in a shared buffer.
 
     Raises RuntimeError if another process added transitions meanwhile.
     """
@@ -83,9 +85,29 @@ def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
     step = rows_per_piece(kinds_of(buffer))
     step += -step % buffer.n_envs
     for at in range(first, rows, step):
-        buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
+        some = slice(at, min(at + step, rows))
+        piece = {name: column[some] for name, column in columns.items()}
+        if links is None:
+            buffer._add_rows(**piece)
+        else:
+            buffer._add_linked(head + at - first, links[some], **piece)
     if buffer._get_head() != head + rows - first:
         raise RuntimeError("another process added transitions while these were being loaded")
+
+
+def add_linked(
+    buffer: BufferBase, columns: Columns, links: Numbers | None, first: int, end: int, *, is_empty: bool
+) -> None:
+    """Add the transitions first, first + 1, ..., end - 1 of a file, and link them unless `links` is None.
+
+    `is_empty` says whether the buffer stores nothing else.
+    """
+    if links is not None and buffer.segment:  # a shared transition must not change once it is stored
+        add_columns(buffer, columns, first, end, SharedLinks(buffer, links, first, end, is_empty=is_empty))
+        return
+    add_columns(buffer, columns, first, end)
+    if links is not None:
+        set_links(buffer, links, first, end)
 
 
 def add_pending(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
@@ -100,62 +122,6 @@ def add_pending(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
             Ring.add(buffer, **step)
         else:
             buffer._add_of(environments[at : at + 1], **step)
-
-
-def held_slots(buffer: Ring) -> np.ndarray:
-    """Return the slots that hold a transition, int64 (stored size,), oldest first."""
-    slots = buffer._get_stored_slots()
-    newest_end = np.searchsorted(slots, buffer.get_next_index())
-    return np.concatenate([slots[newest_end:], slots[:newest_end]])
-
-
-def slots_between(buffer: Ring, first: int, end: int) -> np.ndarray:
-    """Return the slots of a private buffer's transitions first, first + 1, ..., end - 1, counted from the oldest."""
-    oldest = buffer.get_next_index() - buffer.get_stored_size()
-    slots: np.ndarray = np.arange(oldest + first, oldest + end) % buffer.get_buffer_size()
-    return slots
-
-
-class HeldSlots:
-    """The result of `held_slots`. The slots of a private buffer, which has no gaps, are computed slice by slice."""
-
-    def __init__(self, buffer: Ring) -> None:
-        self._buffer = buffer
-        self._held = held_slots(buffer) if buffer.segment else None
-        self._rows = buffer.get_stored_size() if self._held is None else len(self._held)
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        if self._held is not None:
-            return self._held[rows]
-        first, end, _ = rows.indices(self._rows)
-        return slots_between(self._buffer, first, end)
-
-    def pieces(self, step: int) -> Iterator[np.ndarray]:
-        """Yield all slots, `step` at a time."""
-        return (self[at : at + step] for at in range(0, self._rows, step))
-
-
-class Numbers(Protocol):
-    """One or more numbers per row, such as its leaf, (priority + eps)^alpha. Slicing returns an array."""
-
-    def __getitem__(self, rows: slice, /) -> np.ndarray: ...
-
-
-#: The bits of a link that say how far back the previous transition of the stream is; see `Ring._get_links`.
-BACK = np.uint32(2**30 - 1)
-
-
-def set_links(buffer: Ring, links: Numbers, first: int, end: int) -> None:
-    """Link the newest transitions of a buffer to each other, as links[first], ..., links[end - 1] specify."""
-    before = buffer.get_stored_size() - end
-    for at in range(first, end, NUMBERS):
-        some = np.array(links[at : min(at + NUMBERS, end)])
-        outside = (some[:, 0] & BACK) > np.arange(at - first, at - first + len(some))
-        some[outside & (before + first > 0), 0] &= ~BACK  # their predecessors were not loaded
-        buffer._set_links(before + at, some)
 
 
 def set_errors(buffer: Ring, errors: Numbers, first: int, end: int) -> None:
@@ -197,7 +163,7 @@ def position_of(buffer: Ring) -> dict[str, Any]:
 
 
 def restore(
-    buffer: Ring,
+    buffer: BufferBase,
     position: dict[str, Any],
     columns: Columns,
     rows: int,
@@ -218,11 +184,9 @@ def restore(
     elif rows == buffer.get_buffer_size():
         # A shared ring begins at slot 0: fill the slots before `first` with the newest transitions, which belong there.
         add_columns(buffer, columns, rows - first, rows)
-    add_columns(buffer, columns, 0, rows)
+    add_linked(buffer, columns, links, 0, rows, is_empty=True)
     if leaves is not None:
         set_leaves(buffer, leaves, 0, rows)
-    if links is not None:
-        set_links(buffer, links, 0, rows)
     if errors is not None:
         set_errors(buffer, errors, 0, rows)
     set_position(buffer, position, pending)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.contents.state import held_slots
+from cpprb_impl.contents.held import HeldSlots
 
 from .drawn import FORMS, KINDS_OF_STEPS, Config, Steps, as_given, configs, ways_to_store
 from .model import Model, Row
@@ -296,7 +296,7 @@ class BufferMachine(RuleBasedStateMachine):
         if self.config.prioritized:
             # Leaves are floats, so a priority close to the largest counts as the largest.
             assert buffer.get_max_priority() == pytest.approx(model.largest, rel=1e-3)
-            leaves = buffer._get_leaves(held_slots(buffer)).tolist()
+            leaves = buffer._get_leaves(HeldSlots(buffer)[:]).tolist()
             assert leaves == pytest.approx([model.leaf(held) for held in model.held], rel=1e-3)
 
     def _check_columns(self, columns: dict[str, np.ndarray], rows: list[Row]) -> None:

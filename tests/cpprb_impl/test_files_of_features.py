@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cpprb_impl import HindsightReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer
 from cpprb_impl.contents import state
+from cpprb_impl.contents.held import HeldSlots
 
 from .test_files import saved
 
@@ -115,7 +116,7 @@ def test_a_file_can_be_loaded_with_any_way_of_storing_frames(monkeypatch, writte
     play(other, 40, 2)
     expected = made(ReplayBuffer, "plain", size, fields)
     play(expected, 40, 2)
-    expected.add(**buffer._encode_sample(state.held_slots(buffer)[-size:]))
+    expected.add(**buffer._encode_sample(HeldSlots(buffer)[:][-size:]))
     other.load_transitions(saved(buffer))
     ours, theirs = other.get_all_transitions(), expected.get_all_transitions()
     if size < 8:  # of more rows than fit, the older ones are not added, so the slots differ

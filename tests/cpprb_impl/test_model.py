@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.contents.state import held_slots
+from cpprb_impl.contents.held import HeldSlots
 
 from .state_machine import BufferMachine
 
@@ -78,7 +78,7 @@ class LosesPrioritiesOnLoad:
     def load_transitions(self, file):
         super().load_transitions(file)
         if isinstance(self, PrioritizedReplayBuffer):
-            slots = held_slots(self)
+            slots = HeldSlots(self)[:]
             self._set_leaves(slots, np.ones(len(slots), np.float32))
 
 

@@ -42,6 +42,7 @@ struct LinkWord {
   std::uint64_t number() const { return bits >> 2 & kMost; }
   bool is_first() const { return (bits & 2) != 0; }
   bool is_last() const { return (bits & 1) != 0; }
+  LinkWord alone() const { return of(0, 1, is_first(), is_last()); }  // of a row that continues none
 };
 
 // Rows [first, first + count) that a registration's holder is writing; 0: none.

@@ -45,6 +45,7 @@ class PriorityView {
 
   // Brings the tree up to date with the store, in O(k log n) for k new rows and priorities.
   void catch_up();
+  bool has_caught_up() const { return has_caught_up_; }
   // Sets the leaf of the slot to its current priority.
   void refresh_leaf(std::size_t slot);
   PriorityTree& tree() { return tree_; }

@@ -31,6 +31,12 @@ void wait_a_moment(Waiting& waiting, unsigned round) {
   if (!go_on) throw Interrupted();
 }
 
+// The link of the call's row `i`, whose number is `row`. Rows before `cleared` were removed.
+LinkWord link_of(const NewRows& rows, std::size_t i, std::uint64_t row, std::uint64_t cleared) {
+  if (rows.linked == nullptr) return rows.links->link(row, rows.steps[i], cleared);
+  return row == rows.linked_from + i ? rows.linked[i] : rows.linked[i].alone();
+}
+
 }  // namespace
 
 std::uint64_t SharedStore::chunk() const { return std::clamp<std::uint64_t>(capacity() / 64, 1, ClaimWord::kMost); }
@@ -190,10 +196,10 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
       const float leaf = rows.leaves != nullptr ? rows.leaves[at + i] : rows.leaf;
       priority(slot + i).store(PriorityWord::of(first + i, leaf).bits, release);
     }
-  if (rows.links != nullptr) {
+  if (rows.links != nullptr || rows.linked != nullptr) {
     const std::uint64_t cleared = header_->cleared.load(relaxed);
     for (std::size_t i = 0; i < count; ++i)
-      link(slot + i).store(rows.links->link(first + i, rows.steps[at + i], cleared).bits, release);
+      link(slot + i).store(link_of(rows, at + i, first + i, cleared).bits, release);
   }
   for (std::size_t i = 0; i < count; ++i) {
     RB_FAILPOINT(E6);

@@ -110,6 +110,8 @@ class SharedSequenceSampler final : public SequenceSampler {
   Found sample(Random& random, DrawnSequences& drawn, const SequencePlaces& to, Waiting& waiting) override;
   bool draw_episodes(Random& random, DrawnSequences& drawn) override;
   bool read_steps(DrawnSequences& drawn, char* const* to, Waiting& waiting) override;
+  // Whether this process has looked for sequences, in order to draw or count them.
+  bool has_found_any() const { return store_.priorities().has_caught_up(); }
 
  private:
   SharedSequenceView view(SharedSequenceView::Target target = {});

@@ -75,6 +75,11 @@ class SharedStore final : public Store {
   std::size_t read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
   void clear() override;
 
+  // The row in a slot, and its link, unless none is stored there. The link is that of a later row if this one is
+  // overwritten meanwhile.
+  std::optional<std::uint64_t> row_at(std::uint64_t slot) const { return row_in(slot); }
+  LinkWord link_at(std::uint64_t slot) const { return link_in(slot); }
+
   std::uint64_t head() const override;
   bool holds(std::uint64_t slot) const override { return slot < capacity() && row_in(slot); }
   float leaf(std::uint64_t slot) override;

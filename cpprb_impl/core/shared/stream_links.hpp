@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "../protocol/shared_words.hpp"
@@ -72,7 +73,16 @@ class StreamLinks {
   // The next rows of the streams first, first + 1, ... begin runs, and episodes if `begin_episodes` says so. Makes room
   // for these streams.
   void begin_runs(std::size_t first, const bool* begin_episodes, std::size_t count);
+  // The stream's newest row has this number, and is this step of its run.
+  void continue_run(std::size_t stream, std::uint64_t row, std::uint64_t number, bool begins_episode) {
+    streams_[stream] = {row, number, begins_episode};
+  }
   std::size_t streams() const { return streams_.size(); }
+  // The newest row of the stream; none if its next one begins a run.
+  std::optional<std::uint64_t> newest(std::size_t stream) const {
+    const std::uint64_t last = streams_[stream].last;
+    return last == kNone ? std::nullopt : std::optional(last);
+  }
   // Whether the next row of the stream is the first of an episode.
   bool begins_episode(std::size_t stream) const { return streams_[stream].begins; }
   // Whether a stream's newest row is not the last of its episode.

@@ -14,6 +14,7 @@
 
 namespace rb {
 
+struct LinkWord;
 class StreamLinks;
 struct StreamStep;
 
@@ -27,6 +28,10 @@ struct NewRows {
   // In a shared store of sequences: the process's streams, and one step per row.
   StreamLinks* links = nullptr;
   StreamStep* steps = nullptr;
+  // Or one link per row, for rows with the numbers `linked_from`, `linked_from` + 1, ...; a row that gets another
+  // number is a run of its own.
+  const LinkWord* linked = nullptr;
+  std::uint64_t linked_from = 0;
 };
 
 inline constexpr std::size_t kAllGood = ~std::size_t{0}, kAllLate = kAllGood - 1;
