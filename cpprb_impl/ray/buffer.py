@@ -62,7 +62,7 @@ class PrioritizedReplayBuffer:
     sequences : dict, optional
         As for `cpprb_impl.MPPrioritizedReplayBuffer`: `sample_sequences` then draws from all shards, and `sample`
         raises TypeError. A sequence also begins anew with the next step after rows that were lost, and wherever an
-        explorer continues on a different shard. `save_transitions` and `load_transitions` raise ValueError.
+        explorer continues on a different shard.
     hosts : sequence of str, optional
         Addresses of the nodes that hold data; by default, all nodes that are alive.
     prefetch : int
@@ -400,17 +400,15 @@ class PrioritizedReplayBuffer:
         OSError
             If a file cannot be written; ConnectionError if a host has no shard, or a shard is lost meanwhile. The
             folder is then incomplete.
-        ValueError
-            If the buffer has `sequences`.
         """
-        self._refuse_files()
         saving.save(self._shards(), Path(folder))
 
     def load_transitions(self, folder: str | Path) -> None:
         """Append the transitions that `save_transitions` wrote, possibly on a different number of hosts.
 
-        If the number differs, each file is divided equally among all shards. No other process may use the buffer
-        meanwhile. If a file cannot be loaded, those before it have already been appended.
+        If the number differs, each file is divided equally among all shards; with `sequences`, those with steps in two
+        parts are lost. No other process may use the buffer meanwhile. If a file cannot be loaded, those before it have
+        already been appended.
 
         Raises
         ------
@@ -418,17 +416,12 @@ class PrioritizedReplayBuffer:
             If the folder contains no shard files, or one is missing. Nothing is loaded then.
         ValueError
             If a file has a wrong name: nothing is loaded then. If a file was truncated or changed, or comes from a
-            buffer with different fields or a different `Nstep`. If this buffer has `sequences`.
+            buffer with different fields or a different `Nstep`; or if this buffer has `sequences` and the saved one had
+            none.
         ConnectionError
             If a host has no shard, or a shard is lost meanwhile.
         """
-        self._refuse_files()
         saving.load(self._shards(), Path(folder))
-
-    def _refuse_files(self) -> None:
-        self._check_usable()
-        if self._sequences is not None:
-            raise ValueError("a buffer over several hosts with sequences can be neither saved nor loaded")
 
     def _shards(self) -> list[Any]:
         """Return the handles of all shards. Raises ConnectionError if a living host has no shard in time."""

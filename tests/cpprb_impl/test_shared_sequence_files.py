@@ -479,6 +479,23 @@ def test_a_stream_that_is_not_stored_any_more_begins_anew():
     assert {*other.sample_sequences(300)["step"][:, -1, 0]} == {5, 6, 9, 10, 11, 12}
 
 
+def test_parts_of_a_file_have_its_sequences_except_those_that_they_divide():
+    """The shards of a buffer over several hosts load parts, if their number has changed."""
+    source = MPReplayBuffer(100, STEPS, n_envs=2, sequences={"size": 4})
+    source.add(**steps(0, 0, 43, envs=2))
+    file, parts = saved(source), [MPReplayBuffer(100, STEPS, sequences={"size": 4}) for _ in range(3)]
+    for number, part in enumerate(parts):
+        file.seek(0)
+        part._load_part(file, number, len(parts))
+    ends = [all_ends(part) for part in parts]
+    assert sum(map(len, ends)) == len(set.union(*ends))
+    divided = all_ends(source) - set.union(*ends)
+    rows = [28, 57]  # of 86 rows of 2 streams in turn
+    assert divided == {
+        end for end in all_ends(source) if any(2 * (end[2] - 3) + end[1] < row <= 2 * end[2] + end[1] for row in rows)
+    }
+
+
 class WithHole(MPReplayBuffer):
     """A buffer whose slot 7 has no transition, because a process died while writing to it."""
 

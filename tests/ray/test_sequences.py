@@ -85,15 +85,11 @@ def test_weights_follow_priorities_and_errors_of_steps(buffer):
         buffer.update_priorities(batch["indexes"], np.ones((64, 3)))
 
 
-def test_calls_that_need_rows_or_sequences_are_refused_without_them(buffer, tmp_path, of_sequences):
+def test_calls_that_need_rows_or_sequences_are_refused_without_them(buffer):
     with pytest.raises(ValueError, match="an episode of 4 consecutive steps must be stored, got 0, so 4 are missing"):
         buffer.sample_sequences(1)
     with pytest.raises(TypeError, match=r"sample\(\) is not supported by a prioritized buffer with sequences"):
         buffer.sample(1)
-    for call in (buffer.save_transitions, buffer.load_transitions):
-        with pytest.raises(ValueError, match="with sequences can be neither saved nor loaded"):
-            call(tmp_path / "saved")
-    assert not [*tmp_path.iterdir()]
     with pytest.raises(TypeError, match="out"):
         buffer.sample_sequences(1, out={})
     with closing(PrioritizedReplayBuffer(10, STEPS)) as plain:
@@ -102,6 +98,26 @@ def test_calls_that_need_rows_or_sequences_are_refused_without_them(buffer, tmp_
             with pytest.raises(ValueError, match=rf"{name}\(\) requires a buffer that was created with the option"):
                 getattr(plain, name)(*given)
         plain.sample(1)
+
+
+def test_sequences_are_saved_and_loaded_with_their_priorities(buffer, of_sequences, tmp_path):
+    ray.get([explore.remote(buffer, number, 10 * EPISODE) for number in range(2)])
+    buffer.add(**steps(2, 0, EPISODE, ENVS), priorities=np.full(EPISODE * ENVS, 1000.0))
+    buffer.flush()
+    expected = (2 * 10 + 1) * ENVS * OF_EPISODE
+    assert buffer.get_valid_sequences() == expected
+    buffer.save_transitions(tmp_path / "saved")
+    with closing(pickle.loads(pickle.dumps(of_sequences))) as emptied:
+        emptied._explorer._buffer.clear()
+    buffer.load_transitions(tmp_path / "saved")
+    assert buffer.get_valid_sequences() == expected
+    for _ in range(5):  # some batches were requested before
+        batch = buffer.sample_sequences(500)
+    check_windows(batch)
+    assert (batch["explorer"] == 2).mean() > 0.9
+    buffer.load_transitions(tmp_path / "saved")
+    assert buffer.get_valid_sequences() == 2 * expected
+    check_windows(buffer.sample_sequences(500))
 
 
 @pytest.mark.parametrize(
