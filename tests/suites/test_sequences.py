@@ -19,7 +19,8 @@ from suites.runner.filling import TooSlow
 from suites.runner.timing import Stopwatch
 from suites.runner.turns import OtherSideEndedError
 from suites.sequences import measure as suite
-from suites.sequences.measure import FullBuffer, measure, recorded_steps
+from suites.sequences.buffers import STEPS_A_CALL, FullBuffer, recorded_steps
+from suites.sequences.measure import measure
 from suites.sequences.spec import (
     ADDS,
     AFTER_ADDS,
@@ -189,7 +190,7 @@ def test_the_recording_is_added_as_one_endless_stream():
     first = int(np.flatnonzero((rows == obs[0][0]).all(axis=(1, 2)))[0])
     assert first == 2_400  # after the three calls that filled the buffer
     assert np.array_equal(np.concatenate(obs)[: len(rows) - first], rows[first:])
-    assert len(rows) % suite.STEPS_A_CALL == len(rows) % ADDS == 0
+    assert len(rows) % STEPS_A_CALL == len(rows) % ADDS == 0
     assert recorded_steps().columns["done"][-1]
 
 
@@ -317,7 +318,7 @@ def test_memory_is_that_of_one_more_step(surroundings):
 def test_pictures_are_stored_without_next_observations():
     steps = recorded_steps(IMAGES)
     assert steps.fields["obs.image"].shape == (64, 64, 3) and not any(name.startswith("next") for name in steps.fields)
-    assert steps.steps % suite.STEPS_A_CALL == steps.steps % ADDS == 0
+    assert steps.steps % STEPS_A_CALL == steps.steps % ADDS == 0
 
 
 def test_pictures_are_measured_like_other_steps(monkeypatch):
