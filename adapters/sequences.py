@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar, Self, get_type_hints
 
@@ -24,6 +24,8 @@ class SequenceSpec:
 
     `capacity` counts the steps of all streams. A sequence has `burn_in` + `size` steps of one stream, and may begin at
     any step (period 1). An episode ends where the field "done" is true.
+
+    If `size` is 0, the buffer stores the same steps but draws no sequences; only this project's adapters make one.
     """
 
     capacity: int
@@ -94,6 +96,15 @@ class SequenceAdapter(Peer):
 
         New sequences have the library's own priority.
         """
+
+    def prepared(self, columns: Columns) -> Columns:
+        """Return steps, as for `add`, in the form that the library takes."""
+        return columns
+
+    def add_prepared(self, calls: Iterable[Columns]) -> None:
+        """Add prepared steps, with one call of the library for each of `calls`."""
+        for columns in calls:
+            self.add(columns)
 
     @abstractmethod
     def sample(self, batch_size: int) -> Columns:

@@ -30,7 +30,7 @@ PYTORCH_BUILT = ".peers/torch/.built"  # a target of make: PyTorch's venv, with 
 #: Profiles and suites with launches that need PyTorch, whatever buffer they measure.
 TRAINING = ("tiny", "apex", "solve_time", "paired_training", "paired_prioritized", "paired_sparse", "paired_speed")
 TRAINING_SUITES = ("apex", "solve_time", "paired_training")
-PROFILES = ("quick", "survey", "full", "sweep", "hosts", *TRAINING)
+PROFILES = ("quick", "survey", "full", "sweep", "adding", "hosts", *TRAINING)
 #: The default peers of a profile: ways of sharing a buffer, and buffers over several hosts.
 COMPARED = {
     "apex": "cpprb_impl,cpprb,rllib,reverb,torchrl[shared]",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,25 +30,30 @@ class CpprbImplSequences(SequenceAdapter):
         import cpprb_impl
 
         kind = getattr(cpprb_impl, self.classes[spec.prioritized])
-        self.beta, self.prioritized = spec.beta, spec.prioritized
-        wanted = {
-            "env_dict": env_dict(spec.fields),
-            "n_envs": spec.streams,
-            "sequences": {"size": spec.size, "burn_in": spec.burn_in},
-            "seed": spec.seed,
-        }
+        self.beta, self.prioritized, self.has_sequences = spec.beta, spec.prioritized, bool(spec.size)
+        wanted = {"env_dict": env_dict(spec.fields), "n_envs": spec.streams, "seed": spec.seed}
+        if self.has_sequences:
+            wanted["sequences"] = {"size": spec.size, "burn_in": spec.burn_in}
         self.buffer: PrioritizedReplayBuffer = kind(
             spec.capacity, **wanted, **({"alpha": spec.alpha} if spec.prioritized else {})
         )
 
+    def prepared(self, columns: Columns) -> Columns:
+        return {name: column.reshape(-1, *column.shape[2:]) for name, column in columns.items()}
+
     def add(self, columns: Columns) -> None:
-        self.buffer.add(**{name: column.reshape(-1, *column.shape[2:]) for name, column in columns.items()})
+        self.buffer.add(**self.prepared(columns))
+
+    def add_prepared(self, calls: Iterable[Columns]) -> None:
+        add = self.buffer.add
+        for columns in calls:
+            add(**columns)
 
     # These are the library's own methods, so that the figures include no call of the adapter.
 
     @property
     def sample(self) -> Callable[[int], Columns]:
-        draw = self.buffer.sample_sequences
+        draw = self.buffer.sample_sequences if self.has_sequences else self.buffer.sample
         return partial(draw, beta=self.beta) if self.prioritized else draw
 
     @property

@@ -11,6 +11,7 @@
 - `paired_speed` shows the speed of these runs relative to runs with the library's own buffer.
 - `paired_prioritized` shows the effect of prioritized replay on them.
 - `paired_sparse` shows the effect of prioritized replay if rewards are sparse.
+- `adding` shows what adding costs in a buffer with sequences.
 - `hosts` shows the cost of buffers over several hosts.
 - `gate` is measured by the gate (`suites/gate/`).
 """
@@ -40,6 +41,7 @@ PROFILES = {
     "paired_prioritized": Profile(600),
     "paired_sparse": Profile(600),
     "paired_speed": Profile(600),
+    "adding": Profile(600),
     "hosts": Profile(600),
     "gate": Profile(120),
 }

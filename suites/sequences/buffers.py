@@ -38,7 +38,8 @@ def check_contract(kind: type[SequenceAdapter], prioritized: bool) -> None:
 
 
 class FullBuffer:
-    """A full buffer of a peer, to which the recording is added again and again, as one stream."""
+    """A full buffer of a peer, to which the recording is added again and again, as one stream. If the job's sequences
+    have no steps, it is the same buffer without sequences."""
 
     @SPENT.on("fill")
     def __init__(self, kind: type[SequenceAdapter], job: SequencesJob) -> None:

@@ -8,6 +8,8 @@ prioritized         a prioritized sample and the update of its priorities
 memory              bytes per stored step
 fleet               samples while explorers add to the same buffer, ROWS steps per call; each is a stream of its own
 prioritized_fleet   the same, with priorities
+add                 adds ROWS steps per call, in turn with the same buffer without sequences
+fleet_add           the same by explorers, beside a learner that draws from the buffer to which they add
 
 Before anything is timed, a small buffer shows whether the peer keeps what its adapter states about its sequences
 (`adapters.sequence_checks`), and the first batch of each figure is compared with the recording.
@@ -36,16 +38,20 @@ from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
 from suites.runner.turns import OtherSideEndedError
 from suites.runner.windows import WARM_SECONDS, Window, watch_window
+from suites.sequences import adding
 from suites.sequences.buffers import FullBuffer, check_contract
 from suites.sequences.spec import (
+    ADD,
     ADDS,
     AFTER_ADDS,
+    FLEET_ADD,
     KINDS,
     MEMORY,
     PRIORITIZED,
     PROFILES,
     SAMPLE,
     SUITE,
+    SequenceShape,
     SequencesJob,
 )
 from suites.workloads.priorities import priority_sets
@@ -99,6 +105,10 @@ def on_one_buffer(
 def _figures(buffer: FullBuffer, job: SequencesJob, watch: Stopwatch) -> dict[str, float]:
     with SPENT.on("check"):
         buffer.check(job.shape.sequences, job.shape.steps)
+    if job.kind in ADDING:
+        without = replace(job, shape=SequenceShape(0, 0))
+        with closing(FullBuffer(type(buffer.adapter), without)) as plain:
+            return dict(zip(KINDS[job.kind], ADDING[job.kind]((buffer, plain), job, watch), strict=True))
     if job.is_fleet:
         return dict(zip(KINDS[job.kind], fleet(buffer, job, watch.seconds), strict=True))
     return {job.kind: job.shape.sequences / BENCHMARKS[job.kind](buffer, job.shape.sequences, watch)}
@@ -168,6 +178,11 @@ BENCHMARKS: dict[str, Callable[[FullBuffer, int, Stopwatch], float]] = {
     SAMPLE: sample,
     AFTER_ADDS: sample_after_adds,
     PRIORITIZED: prioritized,
+}
+
+ADDING: dict[str, Callable[[adding.Arms, SequencesJob, Stopwatch], adding.Figures]] = {
+    ADD: adding.alone,
+    FLEET_ADD: adding.fleet,
 }
 
 
