@@ -96,6 +96,36 @@ def test_weights_without_normalization_are_relative_to_the_mean_over_sequences()
     np.testing.assert_allclose(batch["weights"], expected, rtol=1e-5)
 
 
+def test_weights_count_sequences_that_lost_a_step_but_fewer_of_a_stream_than_a_sequence_has_steps():
+    """Until they are drawn, or all sequences are counted."""
+    size, streams, rng = 4, 3, np.random.default_rng(5)
+    options = {"sequences": {"size": size}, "n_envs": streams, "alpha": 1, "eps": 0, "normalize": None}
+    buffer, at, lost = MPPrioritizedReplayBuffer(90, STEPS, **options), 0, []
+    for turn in range(150):
+        if turn % 20 == 19:
+            buffer.clear()
+        for _ in range(2):
+            count = int(rng.integers(4, 12))
+            buffer.add(**steps(0, at, count, streams, episode=20))
+            at += count
+        priorities = rng.choice([0, 1, 3], 30)
+        drawn = buffer.sample_sequences(30)["indexes"]
+        if turn % 2:
+            buffer.update_priorities(drawn, priorities)
+        else:
+            other = fork.Process(target=buffer.update_priorities, args=(rng.integers(0, 90, 30), priorities))
+            other.start()
+            other.join()
+        buffer.add(**steps(0, at, 2, streams, episode=20))
+        at += 2
+        counted = buffer._draw_sequences(1)[3]
+        valid = buffer.get_valid_sequences()
+        lost.append(counted - valid)
+        assert buffer._draw_sequences(1)[3] == valid
+    assert min(lost) == 0 < max(lost) <= streams * (size - 1)
+    buffer.close()
+
+
 def test_errors_of_steps_become_priorities_and_only_of_the_sequences_that_were_drawn():
     pair = SharedPrioritizedPair(30, size=3, options={"alpha": 1, "eps": 0})
     pair.add(np.random.default_rng(0), 20, ends=0)

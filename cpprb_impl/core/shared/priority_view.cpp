@@ -76,12 +76,12 @@ float PriorityView::leaf_in(std::uint64_t slot) const {
 }
 
 void PriorityView::refresh_leaf(std::size_t slot) {
-  tree_.leaves()[slot] = leaf_in(slot);
+  set_leaf(slot, leaf_in(slot));
   tree_.refresh(slot, 1);
 }
 
 void PriorityView::lose(std::size_t slot) {
-  tree_.leaves()[slot] = 0;
+  set_leaf(slot, 0);
   tree_.refresh(slot, 1);
 }
 
@@ -92,7 +92,7 @@ void PriorityView::refresh_rows(std::uint64_t first, std::uint64_t count) {
   const std::uint64_t slot = first % capacity, before_end = std::min(count, capacity - slot);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t each = slot + i < capacity ? slot + i : slot + i - capacity;
-    tree_.leaves()[each] = leaf_in(each);
+    set_leaf(each, leaf_in(each));
   }
   tree_.refresh(slot, before_end);
   tree_.refresh(0, count - before_end);
@@ -201,6 +201,7 @@ void PriorityView::catch_up() {
   if (by_priority_ && !is_registered()) join();
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
     tree_.clear();
+    possible_ = 0;
     open_.clear();
     cleared_ = seen_ = cleared;
   }
@@ -246,7 +247,7 @@ void PriorityView::read_journal() {
   std::erase_if(late_, [&](std::uint64_t number) { return is_done(number) || is_old(number, end); });
   for (; journal_seen_ != end; ++journal_seen_)
     if (!is_done(journal_seen_)) late_.push_back(journal_seen_);
-  for (const std::size_t slot : changed_) tree_.leaves()[slot] = leaf_in(slot);
+  for (const std::size_t slot : changed_) set_leaf(slot, leaf_in(slot));
   tree_.refresh_scattered(changed_);
   publish_progress();
 }
@@ -307,7 +308,7 @@ bool PriorityView::set_those(const Index* index, std::size_t count, const float*
   changes_.clear();
   changed_.clear();
   const auto set = [this](std::size_t slot, float leaf) {
-    tree_.leaves()[slot] = leaf;
+    set_leaf(slot, leaf);
     changed_.push_back(slot);
   };
   for (std::size_t i = 0; i < count; ++i) {

@@ -49,6 +49,8 @@ class PriorityView {
   // Sets the leaf of the slot to its current priority.
   void refresh_leaf(std::size_t slot);
   PriorityTree& tree() { return tree_; }
+  // The number of leaves above 0.
+  std::uint64_t possible() const { return possible_; }
   bool by_priority() const { return by_priority_; }
   // The sequence that ends with the row in `slot`, whether or not its steps are still stored.
   Span ending_in(std::uint64_t slot) const;
@@ -131,6 +133,12 @@ class PriorityView {
   const std::uint64_t* rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample);
   Atomic& entry(std::uint64_t number) const { return journal_[number & (entries_ - 1)]; }
 
+  // The tree must then be refreshed.
+  void set_leaf(std::uint64_t slot, float leaf) {
+    float& found = tree_.leaves()[slot];
+    possible_ += std::uint64_t{leaf > 0} - std::uint64_t{found > 0};
+    found = leaf;
+  }
   bool is_end(std::uint64_t slot) const { return !sequences_ || ending_in(slot).rows != 0; }
 
   SharedStore& store_;
@@ -141,6 +149,7 @@ class PriorityView {
   std::uint64_t entries_;
   Memory memory_;
   PriorityTree tree_;
+  std::uint64_t possible_ = 0;
   bool has_caught_up_ = false;
   LearnerWord registration_;  // the word in our place
   std::size_t place_ = 0;

@@ -203,12 +203,7 @@ std::uint64_t SharedSequenceSampler::count() {
   return found;
 }
 
-std::uint64_t SharedSequenceSampler::count_roughly() {
-  SharedSequenceView view = this->view();
-  const float* const leaves = view.tree().leaves();
-  return static_cast<std::uint64_t>(
-      std::count_if(leaves, leaves + view.slots().count, [](float leaf) { return leaf > 0; }));
-}
+std::uint64_t SharedSequenceSampler::count_roughly() { return view().possible(); }
 
 std::uint64_t SharedSequenceSampler::longest_run() {
   std::uint32_t longest = 0;

@@ -42,6 +42,7 @@ class SharedSequenceView {
 
   void catch_up() { priorities_.catch_up(); }
   PriorityTree& tree() { return priorities_.tree(); }
+  std::uint64_t possible() const { return priorities_.possible(); }
   void draw(Random& random, std::size_t count, std::size_t* slots);
   void refresh_leaf(std::size_t slot);
   std::uint64_t remember(const Drawn& ends) { return priorities_.by_priority() ? priorities_.remember(ends) : 0; }

@@ -56,7 +56,8 @@ class SequenceSampler {
 
   // The number of sequences that can be drawn. Throws std::bad_alloc.
   virtual std::uint64_t count() = 0;
-  // The same, but may include sequences that have just lost their first step. Costs less in a shared store.
+  // The same, but may include sequences that have lost their first steps, fewer of a stream than a sequence has steps.
+  // Takes constant time in a shared store.
   virtual std::uint64_t count_roughly() { return count(); }
   // The largest number of consecutive steps that are stored of an episode, or of a stream if sequences may cross ends.
   virtual std::uint64_t longest_run() = 0;
