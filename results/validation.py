@@ -52,6 +52,9 @@ def _conforms() -> Callable[[Any], bool]:
 
 def check(data: Any, file: str) -> None:
     """Raise `BadRecord` if anything is wrong. Its message states the first problem and how many more there are."""
+    schema = data.get("schema", SCHEMA_NAME) if isinstance(data, dict) else SCHEMA_NAME
+    if schema != SCHEMA_NAME:  # another version of this project wrote the file: its other fields may differ, too
+        raise BadRecord(f"{file}: schema: must be {SCHEMA_NAME!r}, got {schema!r}")
     errors = [] if _conforms()(data) else _schema_errors(data)
     complaints = [_schema_complaint(error, data) for error in errors] or list(_other_complaints(data))
     if complaints:

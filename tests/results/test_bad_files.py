@@ -96,7 +96,8 @@ def test_the_intact_file_is_loaded(file):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ([change("schema", "replaybench-run-0")], "schema: 'replaybench-run-1' was expected"),
+        ([change("schema", "replaybench-run-0")], "schema: must be 'replaybench-run-1', got 'replaybench-run-0'"),
+        ([change("schema", "replaybench-run-2"), change("added", 1)], "schema: must be .*, got 'replaybench-run-2'"),
         ([change("run.kind", "race")], "run.kind: 'race' is not one of bench, gate"),
         ([change("run.started", "yesterday")], "run.started: 'yesterday' does not match"),
         ([change("run.finished", "later")], "run.finished: 'later' is neither a UTC time .* nor null"),
