@@ -19,7 +19,7 @@ from reports.site.replication import Replication, replications
 from results import MACHINES, REFERENCE, RUNS, BadRecord, Run, load
 from results.words import counted
 
-FOLDERS = (REFERENCE, MACHINES, RUNS)
+FOLDERS = (REFERENCE, REFERENCE / "apart", MACHINES, RUNS)
 
 
 def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
