@@ -39,17 +39,19 @@ function cellPanel(data, state, offer) {
 function dots(cells, job) {
   const values = cells.flatMap(([, cell]) => [...cell.samples.values()]).filter((value) => value > 0);
   const scale = scaleOf(job.unit, values), low = Math.min(...values) / 1.15, high = Math.max(...values) * 1.15;
-  const width = 640, left = 180, height = 28 * cells.length + 26;
+  // On a phone, names stand above their dots.
+  const [width, left, pitch, name] = innerWidth > 760 ? [640, 180, 28, 4] : [340, 0, 44, -12], height = pitch * cells.length + 26;
   const x = (value) => left + ((width - left - 40) * Math.log(value / low)) / Math.log(high / low);
-  const parts = cells.map(([name, cell], row) => {
-    const y = 16 + 28 * row, own = figure([...cell.samples.values()]), positive = [...cell.samples.values()].filter((value) => value > 0);
+  const parts = cells.map(([peer, cell], row) => {
+    const y = 16 + Math.max(0, -name) + pitch * row, own = figure([...cell.samples.values()]), positive = [...cell.samples.values()].filter((value) => value > 0);
     const interval = own.low > 0 ? `<line x1="${x(own.low)}" x2="${x(own.high)}" y1="${y}" y2="${y}"/>` : "";
     const points = positive.map((value) => `<circle cx="${x(value)}" cy="${y}" r="4"><title>${number(value / scale.factor)} ${scale.unit}</title></circle>`);
-    return `<g class="row-${row}"><text x="0" y="${y + 4}">${escaped(name)}</text>${interval}${points.join("")}</g>`;
+    return `<g class="row-${row}"><text x="0" y="${y + name}">${escaped(peer)}</text>${interval}${points.join("")}</g>`;
   });
-  const ends = [low * 1.15, high / 1.15].map((value, end) => `<text class="end" x="${x(value)}" y="${height - 2}" text-anchor="${end ? "end" : "start"}">${number(value / scale.factor)} ${scale.unit}</text>`);
+  const ends = distinct([Math.min(...values), Math.max(...values)]).map((value) => number(value / scale.factor)).join(" to ");
+  const range = `<text class="end" x="${(left + width) / 2}" y="${height - 2}" text-anchor="middle">${ends} ${scale.unit}</text>`;
   const box = make("div", { className: "dots" });
-  box.innerHTML = values.length ? `<svg viewBox="0 0 ${width} ${height}" role="img">${parts.join("")}${new Set(values).size > 1 ? ends.join("") : ends[0]}</svg>` : "";
+  box.innerHTML = values.length ? `<svg viewBox="0 0 ${width} ${height}" role="img">${parts.join("")}${range}</svg>` : "";
   return box;
 }
 
