@@ -9,6 +9,7 @@
   function act(changed, push = false) {
     Object.assign(state, changed);
     draw(push);
+    if (changed.cell) $("cell").scrollIntoView({ block: "nearest" });
   }
 
   /** Another suite, record or workload has other jobs, to which a sorted column and an open cell mean nothing. The record

@@ -208,6 +208,7 @@ def test_a_cell_shows_its_samples_and_how_to_measure_it_again(visit):
     page = visit(f"record={QUICK}&of.benchmark=sample&of.batch=256")
     page.locator("#map tbody tr", has_text="rlox").locator("td button").click()
     panel = page.locator("#cell")
+    playwright.expect(panel.locator(".close")).to_be_in_viewport()
     assert panel.locator("circle").count() == 10  # five launches each of rlox and cpprb
     assert "--peers=rlox --suites=throughput" in panel.inner_text().replace("'", "")
     assert panel.inner_text() in visit(page.url.partition("#")[2]).locator("#cell").inner_text()
