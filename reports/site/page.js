@@ -16,6 +16,8 @@
    * and the workload stay if the suite has them. */
   function choose(name, value) {
     const depends = { suite: ["reference", "sort", "down"], record: ["sort", "down"], workload: ["sort", "down"] }[name] ?? [];
+    const isMeasured = offered(data, state).measured.includes(data.suites[state.suite].reference);
+    if (["record", "workload"].includes(name) && !isMeasured) state.reference = ""; // it only stood in for the usual one
     act({ [name]: value, cell: "", ...Object.fromEntries(depends.map((each) => [each, DEFAULTS[each]])) }, true);
   }
 
@@ -64,7 +66,8 @@
       box.onchange = () => act({ hidden: libraries.filter((each) => (each === library ? !box.checked : hidden.includes(each))).join("|") });
       return make("label", {}, box, ` ${library}`);
     }));
-    const about = distinct([suite.note || undefined, ...offer.jobs.map((job) => suite.about[job.benchmark])]);
+    const usual = isCheck(data, state) || offer.measured.includes(suite.reference) ? undefined : data.words.noUsual.replace("{usual}", suite.reference);
+    const about = distinct([usual, suite.note || undefined, ...offer.jobs.map((job) => suite.about[job.benchmark])]);
     $("about").replaceChildren(...about.map((text) => make("p", {}, text)));
     const focused = document.activeElement?.dataset?.key;
     const table = heatTable(data, state, offer, act);

@@ -290,6 +290,25 @@ def test_a_figure_of_0_is_not_missing(visit):
 
 
 @needs_browser
+def test_another_peer_stands_in_for_a_reference_without_figures_and_the_page_says_so(browser, tmp_path):
+    whole, without = (run_of("", f"2026-11-2{day}T06:30:00Z")[""] for day in (0, 1))
+    without.records = [record for record in without.records if record.peer != "cpprb"]
+    for name, run in {"whole": whole, "without": without}.items():
+        save(tmp_path / f"{name}.json", run)
+    files = [str(tmp_path / f"{name}.json") for name in ("whole", "without")]
+    assert site.main([*files, "--out", str(tmp_path / "site.html")]) == 0
+    page, said = browser.new_page(), "cpprb, the usual reference, has no figure here."
+    page.goto(f"{(tmp_path / 'site.html').as_uri()}#record=without")
+    page.wait_for_selector("body[data-ready]")
+    assert said in page.locator("#about").inner_text()
+    assert page.locator("#reference").input_value() in peers(page)
+    page.locator("#record").select_option("whole")
+    assert said not in page.locator("#about").inner_text()
+    assert page.locator("#reference").input_value() == "cpprb"
+    page.close()
+
+
+@needs_browser
 def test_checks_are_not_compared_as_speeds(visit):
     page = visit(f"record={QUICK}&suite=integrity")
     assert page.locator("#compared table").count() == 0
