@@ -178,7 +178,7 @@ def for_another_run(ratios: pd.DataFrame) -> pd.DataFrame:
 
     A run's interval is for its own median. Another run's median varies just as much, so the interval contains that
     median less often. These intervals are therefore twice as wide, and at least 20% to either side
-    (docs/measuring/ratios.md shows how often they contained another run's ratio).
+    (docs/measuring/another-run.md shows how often they contained another run's ratio).
     """
     factor = np.maximum(ratios["high"] / ratios["low"], BETWEEN_RUNS)
     return ratios.assign(low=ratios["value"] / factor, high=ratios["value"] * factor)

@@ -30,7 +30,7 @@ ENOUGH = 5
 #: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring/ratios.md).
 MATTERS = 1.1
 #: Ratios from two runs on one machine differ by up to this factor, however narrow their intervals: memory is faster at
-#: some hours than at others, and some libraries depend on it more than others (docs/measuring/ratios.md).
+#: some hours than at others, and some libraries depend on it more than others (docs/measuring/another-run.md).
 BETWEEN_RUNS = 1.2
 
 
