@@ -10,11 +10,15 @@ A Python file defines them: the file of an API family (suites/check/families), o
 
 `make`, `add` and `sample` are passed only the arguments that they name (`OPTIONS`, `STEP` and `DRAW`). Further
 functions are optional, too: `add_batch(buffer, obs, act, ...)` with columns, `windows(buffer, size, length)`, which
-returns columns of (size, length, *shape), `save(buffer, path)` and `load(buffer, path)`, which fills an empty buffer.
+returns columns of (size, length, *shape), `save(buffer, path)` and `load(buffer, path)`, which fills an empty buffer,
+`at(buffer, indexes)`, which returns the rows with the "indexes" of an earlier batch, and `cut(buffer)`, which ends the
+episode in progress after its newest step, as a program must that stops within an episode.
 
 A batch has the columns "obs", "act", "rew", "next_obs" and "done" (whether bootstrapping ends here), as far as the
-buffer has them, and with priorities "weights" and "indexes". With n-step returns it may have "discount". Frames of a
-stack are on the last axis of "obs", oldest first.
+buffer has them, and with priorities "weights" and "indexes". With n-step returns it may have "discount", the factor of
+the value of next_obs. Frames of a stack are on the last axis of "obs", oldest first. Windows may also have the columns
+"terminated", "truncated" and "first", and "mask", which is false where a window has no step. A batch may have "info"
+as it was added, and "desired_goal" as it was added or drawn for the row.
 
 `WAYS`, if defined, names other ways to use the buffer: {name: options that `make` is passed in addition}. An option
 named `stack`, `n_step`, `gamma` or `envs` also tells the probes what such a buffer must return.
@@ -26,6 +30,7 @@ import inspect
 import linecache
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 #: Arguments that `make` may name besides the capacity, and what they are if nothing else is asked for.
@@ -46,7 +51,12 @@ OPTIONS: Mapping[str, Any] = {
 }
 #: Arguments that `add` may name. A buffer with one flag for the end of an episode names `done`. One that distinguishes
 #: a time limit from a terminal state names `truncated`, and `done` or `terminated`.
-STEP = ("obs", "act", "rew", "next_obs", "done", "terminated", "truncated", "env", "priority", "first")
+#: `info` is a number that belongs to the step, as values of Gymnasium's info do. One that draws goals (HER) names
+#: `achieved_goal`, `next_achieved_goal` (of next_obs) and `desired_goal`, each (1,).
+STEP = (
+    *("obs", "act", "rew", "next_obs", "done", "terminated", "truncated", "env", "priority", "first"),
+    *("info", "achieved_goal", "next_achieved_goal", "desired_goal"),
+)
 #: Arguments that `sample` may name besides the size.
 DRAW = ("beta",)
 
@@ -76,12 +86,17 @@ class Functions:
 
     def accepts(self, function: str, argument: str) -> bool:
         """Return whether this function exists and names this argument."""
-        return function in self.named and argument in inspect.signature(self.named[function]).parameters
+        return function in self.named and argument in _parameters(self.named[function])
 
     def takes_any(self, function: str) -> bool:
         """Return whether this function takes any keyword, as a `make` with ways does."""
-        kinds = [each.kind for each in inspect.signature(self.named[function]).parameters.values()]
+        kinds = [each.kind for each in _parameters(self.named[function]).values()]
         return inspect.Parameter.VAR_KEYWORD in kinds
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
 
 
 def load(source: str, where: str, buffer: type | None = None, imported: str = "", family: str = "") -> Functions:
@@ -99,4 +114,4 @@ def load(source: str, where: str, buffer: type | None = None, imported: str = ""
     return Functions(named, source, imported, ways, eps, alpha, family)
 
 
-FUNCTIONS = ("make", "add", "sample", "update", "size", "add_batch", "windows", "save", "load")
+FUNCTIONS = ("make", "add", "sample", "update", "size", "add_batch", "windows", "save", "load", "at", "cut")

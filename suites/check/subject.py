@@ -100,6 +100,20 @@ class CheckedBuffer:
         last_call.note(f"windows({size}, {length})")
         return columns(self._functions.named["windows"](self.buffer, size, length))
 
+    def at(self, indexes: Any) -> Columns:
+        """Return the rows with these indexes, which a batch had."""
+        if not self._functions.has("at"):
+            raise NotApplicable("there is no function at")
+        last_call.note("at")
+        return columns(self._functions.named["at"](self.buffer, indexes))
+
+    def cut(self) -> None:
+        """End the episode in progress after its newest step."""
+        if not self._functions.has("cut"):
+            raise NotApplicable("there is no function cut")
+        last_call.note("cut")
+        self._functions.named["cut"](self.buffer)
+
     def update(self, indexes: Any, priorities: Array) -> None:
         if not self._functions.has("update"):
             raise NotApplicable("there is no function update")
