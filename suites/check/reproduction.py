@@ -47,14 +47,19 @@ def script(functions: Functions, body: Sequence[str]) -> str:
     """Return a program of `body` and of what it needs of the functions' source."""
     text = "\n".join(body)
     parts = _parts(functions.source)
-    used = [name for name in parts if re.search(rf"\b{re.escape(name)}\b", text)]
+    used = [name for name in parts if _uses(text, name)]
     for name in used:  # and what these use
-        used += [other for other in parts if other not in used and re.search(rf"\b{re.escape(other)}\b", parts[name])]
+        used += [other for other in parts if other not in used and _uses(parts[name], other)]
     kept = [parts[name] for name in parts if name in used]
     needed = "\n".join([*kept, text])
     imports = [line for line in _imports(functions.source) if line != HEADER and _is_used(line, needed)]
     first = [HEADER, *([functions.imported] if functions.imported else []), *imports]
     return "\n".join([*first, *kept, text]) + "\n"
+
+
+def _uses(text: str, name: str) -> bool:
+    """Return whether this name stands there as a variable, rather than as a method or as the name of an argument."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", text) is not None
 
 
 def _parts(source: str) -> Mapping[str, str]:
