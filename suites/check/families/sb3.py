@@ -3,24 +3,40 @@
 import numpy as np
 from gymnasium import spaces
 
-WAYS = {"optimize_memory_usage=True": {"optimize_memory_usage": True, "handle_timeout_termination": False}}
+OPTIONAL = ("device", "infos")
+WAYS = {"optimize_memory_usage": {"optimize_memory_usage": True, "handle_timeout_termination": False}}
 
 
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, **options):
-    obs = spaces.Box(-np.inf, np.inf, obs_shape, obs_dtype)
-    act = spaces.Box(-np.inf, np.inf, act_shape, act_dtype) if act_shape else spaces.Discrete(5)
-    return Buffer(capacity, obs, act, device="cpu", **options)
+    return Buffer(
+        buffer_size=capacity,
+        observation_space=spaces.Box(-np.inf, np.inf, obs_shape, obs_dtype),
+        action_space=spaces.Box(-np.inf, np.inf, act_shape, act_dtype) if act_shape else spaces.Discrete(5),
+        device="cpu",
+        **options,
+    )
 
 
 def add(buffer, obs, act, rew, next_obs, done, truncated):
-    infos = [{"TimeLimit.truncated": True} if truncated else {}]
-    buffer.add(obs[None], next_obs[None], np.array([act]), np.array([rew]), np.array([done]), infos)
+    buffer.add(
+        obs=obs[None],
+        next_obs=next_obs[None],
+        action=np.array([act]),
+        reward=np.array([rew]),
+        done=np.array([done]),
+        infos=[{"TimeLimit.truncated": truncated}],
+    )
 
 
-def sample(buffer, size):
-    batch = buffer.sample(size)
-    names = {"obs": batch.observations, "act": batch.actions, "rew": batch.rewards}
-    return names | {"next_obs": batch.next_observations, "done": batch.dones}
+def sample(buffer, n):
+    b = buffer.sample(batch_size=n)
+    return {
+        "obs": b.observations,
+        "act": b.actions,
+        "rew": b.rewards,
+        "next_obs": b.next_observations,
+        "done": b.dones,
+    }
 
 
 def size(buffer):

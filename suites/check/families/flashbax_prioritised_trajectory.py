@@ -1,0 +1,58 @@
+"""Flashbax's make_prioritised_trajectory_buffer: pure functions on a state, which return sequences of steps."""
+
+import functools
+
+import jax
+import numpy as np
+
+
+@functools.cache
+def functions(capacity, alpha, n=1, length=1):
+    b = Buffer(
+        add_batch_size=1,
+        sample_batch_size=n,
+        sample_sequence_length=length,
+        period=1,
+        min_length_time_axis=length,
+        max_length_time_axis=capacity,
+        priority_exponent=alpha,
+    )
+    return b.init, jax.jit(b.add), jax.jit(b.sample), jax.jit(b.set_priorities)
+
+
+def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, alpha, seed):
+    jax.config.update("jax_enable_x64", True)  # otherwise JAX makes 32 bits of 64
+    obs, act = np.zeros(obs_shape, obs_dtype), np.zeros(act_shape, act_dtype)
+    row = {"obs": obs, "act": act, "rew": np.float32(0), "next_obs": obs, "done": np.bool_(0)}
+    kind = (capacity, alpha)
+    return {"kind": kind, "state": functions(*kind)[0](row), "key": jax.random.PRNGKey(seed)}
+
+
+def add(buffer, obs, act, rew, next_obs, done):
+    row = {"obs": obs, "act": act, "rew": np.float32(rew), "next_obs": next_obs, "done": np.bool_(done)}
+    row = {name: np.asarray(value)[None, None] for name, value in row.items()}
+    buffer["state"] = functions(*buffer["kind"])[1](buffer["state"], row)
+
+
+def draw(buffer, n, length):
+    buffer["key"], key = jax.random.split(buffer["key"])
+    return functions(*buffer["kind"], n, length)[2](buffer["state"], key)
+
+
+def windows(buffer, n, length):
+    batch = draw(buffer, n, length)
+    return batch.experience | {"indexes": batch.indices}
+
+
+def sample(buffer, n):
+    batch = draw(buffer, n, 1)
+    return {name: column[:, 0] for name, column in batch.experience.items()} | {"indexes": batch.indices}
+
+
+def update(buffer, indexes, priorities):
+    buffer["state"] = functions(*buffer["kind"])[3](buffer["state"], indexes, np.float32(priorities))
+
+
+def size(buffer):
+    state = buffer["state"]
+    return buffer["kind"][0] if state.is_full else int(state.current_index)

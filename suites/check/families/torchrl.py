@@ -1,0 +1,53 @@
+"""TorchRL's ReplayBuffer, PrioritizedReplayBuffer and their TensorDict versions, which need a storage."""
+
+import torch
+from tensordict import TensorDict
+from torchrl.data import LazyTensorStorage
+from torchrl.data.replay_buffers.samplers import PrioritizedSampler
+
+OPTIONAL = ("generator",)
+EPS = 1e-8
+
+
+def make(capacity, alpha, beta, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return Buffer(storage=LazyTensorStorage(capacity), alpha=alpha, beta=beta, generator=generator)
+
+
+def make__with_sampler(capacity, prioritized, alpha, beta, seed):
+    generator = torch.Generator().manual_seed(seed)
+    sampler = PrioritizedSampler(capacity, alpha, beta) if prioritized else None
+    return Buffer(storage=LazyTensorStorage(capacity), sampler=sampler, generator=generator)
+
+
+def add(buffer, obs, act, rew, next_obs, terminated, truncated):
+    row = {"obs": obs, "act": act, "rew": rew, "next_obs": next_obs, "done": terminated, "truncated": truncated}
+    buffer.add(data=TensorDict({name: torch.as_tensor(value) for name, value in row.items()}))
+
+
+def add_batch(buffer, obs, act, rew, next_obs, terminated, truncated):
+    rows = {"obs": obs, "act": act, "rew": rew, "next_obs": next_obs, "done": terminated, "truncated": truncated}
+    buffer.extend(TensorDict({name: torch.as_tensor(value) for name, value in rows.items()}, batch_size=[len(obs)]))
+
+
+def sample(buffer, n):
+    batch, info = buffer.sample(batch_size=n, return_info=True)
+    columns = {name: batch[name].numpy() for name in ("obs", "act", "rew", "next_obs", "done")}
+    weights = info.get("priority_weight")
+    return columns if weights is None else columns | {"weights": weights.view(-1).numpy(), "indexes": info["index"]}
+
+
+def update(buffer, indexes, priorities):
+    buffer.update_priority(index=indexes, priority=torch.as_tensor(priorities, dtype=torch.float32))
+
+
+def size(buffer):
+    return len(buffer)
+
+
+def save(buffer, path):
+    buffer.dumps(path)
+
+
+def load(buffer, path):
+    buffer.loads(path)
