@@ -1,7 +1,156 @@
-"""Stub until families are merged."""
+"""Chooses how a class is called: the API family whose calls fit its constructor, methods and signatures.
 
-from suites.check.functions import BadFunctions
+Nothing of the class is called, and no library is imported for the choice. `families/NAME.py` is fitted to the class's
+own names (`fitting`); the family that needs the fewest changes is taken.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suites.check.fitting import Fit, Misfit, fit
+from suites.check.functions import BadFunctions, Functions, load
+
+FOLDER = Path(__file__).parent / "families"
+#: Other values of LIKE. Where two families fit equally well, the first in the order of the file names is taken.
+ALIASES = {"cleanrl": "sb3", "stable_baselines3": "sb3", "chainerrl": "pfrl", "spinningup": "arrays", "td3": "arrays"}
+
+CALLED = "{buffer} is called like {family} ({about}): {calls}"
+OWN = "{buffer} is called as {path} says"
+RENAMED = "its names for {names}"
+LEFT_OUT = "without {names}"
+LIKE_UNKNOWN = "LIKE must be one of {families}, or a file, got {like!r}"
+NO_FILE = "LIKE={path} cannot be read: {error}"
+NO_MODULE = "BUFFER must be module:Class, got {text!r}"
+NOT_IMPORTED = "module {module} cannot be imported: {error}"
+NO_NAME = "module {module} has no {name!r}{hint}"
+DID_YOU_MEAN = "; did you mean {names}?"
+NOT_CALLABLE = "{module}:{name} must be a class or a function that returns a buffer, got {kind}"
+NO_FAMILY = """{buffer} is called like none of the {number} API families:
+{misfits}
+Write the functions in a file, and name it: LIKE=path/to/file.py. `Buffer` is the class there.
+    def make(capacity): ...                              # return an empty buffer
+    def add(buffer, obs, act, rew, next_obs, done): ...  # store one step
+    def sample(buffer, size): ...                        # return a dict of these columns
+    def update(buffer, indexes, priorities): ...         # only with priorities
+    def size(buffer): ...                                # the number of rows"""
+MISFIT = "    {families}: {reason}"
+FORCED = "{buffer} cannot be called like {family}: {reason}"
 
 
-def recognise(buffer, like):
-    raise BadFunctions("no family")
+@dataclass(frozen=True)
+class Recognised:
+    """The functions of a family, fitted to a class."""
+
+    functions: Functions
+    called: str  # how the class will be called, and why
+
+
+def families() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+
+
+def recognise(buffer: str | Callable[..., Any], like: str | None = None) -> Recognised:
+    """Return the functions through which a class, or a function that makes buffers, is called. It may be given as
+    "module:Class".
+
+    `like` names the family, or a file with functions. Raises `BadFunctions`.
+    """
+    if isinstance(buffer, str):
+        text, buffer = buffer, imported(buffer)
+    else:
+        text = f"{buffer.__module__}:{buffer.__qualname__}"
+    name = text.rpartition(":")[2]
+    if like is not None and like.endswith(".py"):
+        return Recognised(_own(like, buffer, import_line(text)), OWN.format(buffer=name, path=like))
+    tried = [_known(like)] if like else families()
+    fits, misfits = _fits(buffer, tried)
+    if not fits and like:
+        raise BadFunctions(FORCED.format(buffer=name, family=tried[0], reason=misfits[tried[0]]))
+    if not fits:
+        raise BadFunctions(NO_FAMILY.format(buffer=name, number=len(misfits), misfits=_by_reason(misfits)))
+    family = max(fits, key=lambda each: fits[each].closeness)
+    found = fits[family]
+    functions = load(found.source, str(FOLDER / f"{family}.py"), buffer, import_line(text), family)
+    return Recognised(functions, _called(name, family, found))
+
+
+def _known(like: str) -> str:
+    family = ALIASES.get(like.lower(), like.lower())
+    if family not in families():
+        raise BadFunctions(LIKE_UNKNOWN.format(families=", ".join(sorted([*families(), *ALIASES])), like=like))
+    return family
+
+
+def _own(path: str, buffer: Callable[..., Any], line: str) -> Functions:
+    try:
+        source = Path(path).read_text()
+    except OSError as error:
+        raise BadFunctions(NO_FILE.format(path=path, error=error)) from error
+    return load(source, path, buffer, line)  # type: ignore[arg-type]
+
+
+def _by_reason(misfits: Mapping[str, str]) -> str:
+    families: dict[str, list[str]] = {}
+    for family, reason in misfits.items():
+        families.setdefault(reason, []).append(family)
+    return "\n".join(MISFIT.format(families=", ".join(names), reason=reason) for reason, names in families.items())
+
+
+def _fits(buffer: Callable[..., Any], tried: Sequence[str]) -> tuple[dict[str, Fit], Mapping[str, str]]:
+    fits, misfits = {}, {}
+    for family in tried:
+        try:
+            fits[family] = fit((FOLDER / f"{family}.py").read_text(), buffer)
+        except Misfit as misfit:
+            misfits[family] = str(misfit)
+    return fits, misfits
+
+
+def _called(name: str, family: str, found: Fit) -> str:
+    about = (FOLDER / f"{family}.py").read_text().split('"""')[1].splitlines()[0].rstrip(".")
+    parts = [CALLED.format(buffer=name, family=family, about=about, calls="; ".join(found.calls))]
+    if found.renamed:
+        renamed = ", ".join(f"{was} ({own})" for was, own in found.renamed.items())
+        parts.append(RENAMED.format(names=renamed))
+    if found.left_out:
+        parts.append(LEFT_OUT.format(names=", ".join(dict.fromkeys(found.left_out))))
+    return "; ".join(parts)
+
+
+def imported(text: str, project: str | None = None) -> Callable[..., Any]:
+    """Return the class, or function, that "module:Class" names, with the folder `project` on sys.path.
+
+    Raises `BadFunctions`.
+    """
+    module_name, colon, name = text.partition(":")
+    if not (module_name and colon and name):
+        raise BadFunctions(NO_MODULE.format(text=text))
+    if project is not None and (folder := str(Path(project).resolve())) not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise BadFunctions(NOT_IMPORTED.format(module=module_name, error=f"{type(error).__name__}: {error}")) from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            close = difflib.get_close_matches(part, [each for each in dir(found) if not each.startswith("_")])
+            hint = DID_YOU_MEAN.format(names=" or ".join(close)) if close else ""
+            raise BadFunctions(NO_NAME.format(module=module_name, name=part, hint=hint))
+        found = getattr(found, part)
+    if not callable(found):
+        raise BadFunctions(NOT_CALLABLE.format(module=module_name, name=name, kind=type(found).__name__))
+    return found
+
+
+def import_line(text: str) -> str:
+    """Return the line of a script that imports what "module:Class" names as `Buffer`."""
+    module, _, name = text.partition(":")
+    outer, dot, _ = name.partition(".")
+    return f"from {module} import {outer}; Buffer = {name}" if dot else f"from {module} import {name} as Buffer"

@@ -1,4 +1,4 @@
-"""d3rlpy's ReplayBuffer: steps of episodes, without next observations; an episode can be drawn once it has ended."""
+"""d3rlpy's ReplayBuffer: steps of episodes, without next observations."""
 
 import numpy as np
 from d3rlpy import ActionSpace
