@@ -75,10 +75,10 @@ def run(
 
     Raises `CouldNotCheck`.
     """
-    began, parts, found = time.monotonic(), checks.selected(checked.only), []
+    parts, found = checks.selected(checked.only), []
     with tempfile.TemporaryFile() as log:
         starting = _Starting(checked, settings, log)
-        for number, (part, reports) in enumerate(starting.observed(parts, began + settings.seconds)):
+        for number, (part, reports) in enumerate(starting.observed(parts)):
             progress(number, len(parts), part.checks[0])
             new = [outcome(check, reports[check]) for check in part.checks]
             if any(each.verdict is CheckVerdict.FAULT for each in new):
@@ -86,14 +86,16 @@ def run(
             found += new
         progress(len(parts), len(parts), "")
     shown = [each for each in found if not checked.only or each.check in checked.only]
-    return Report(checked.buffer, starting.called, tuple(with_causes(shown)), time.monotonic() - began, settings)
+    seconds = time.monotonic() - starting.began
+    return Report(checked.buffer, starting.called, tuple(with_causes(shown)), seconds, settings)
 
 
 class _Starting:
     """Starts workers for one buffer."""
 
     def __init__(self, checked: Checked, settings: CheckSettings, log: IO[bytes]) -> None:
-        self._checked, self._settings, self._log, self.called = checked, settings, log, ""
+        self._checked, self._settings, self._log = checked, settings, log
+        self.called, self.began = "", 0.0
         part = max(settings.patience, min(settings.seconds, 60.0))
         self._limits = Limits(settings.patience, part, start=60.0 + settings.patience, memory=settings.memory)
 
@@ -114,18 +116,18 @@ class _Starting:
         if BAD in said:
             worker.end()
             raise CouldNotCheck(said[BAD])
-        self.called = said["called"]
+        self.called, self.began = said["called"], time.monotonic()  # without the import of a large library
 
     def _printed(self) -> str:
         self._log.seek(0)
         return "\n".join(self._log.read().decode(errors="replace").splitlines()[-LOG_LINES:])
 
-    def observed(self, parts: Sequence[CheckPart], deadline: float) -> Iterator[tuple[CheckPart, Mapping[str, dict]]]:
-        """Yield each part and its reports; parts that would begin after the deadline are not made."""
+    def observed(self, parts: Sequence[CheckPart]) -> Iterator[tuple[CheckPart, Mapping[str, dict]]]:
+        """Yield each part and its reports; parts are not made that would begin when the time is over."""
         start = lambda first: self.worker(self._settings, first, self._checked.only)  # noqa: E731
         reports = watch(start, [part.checks for part in parts], self._limits, silent)
         for number, part in enumerate(parts):
-            if time.monotonic() > deadline:
+            if number and time.monotonic() > self.began + self._settings.seconds:
                 reports.close()
                 late = {"outcome": "late", "reason": "no time was left"}
                 yield from ((each, dict.fromkeys(each.checks, late)) for each in parts[number:])

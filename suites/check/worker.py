@@ -18,7 +18,7 @@ from adapters.base import Unavailable
 from adapters.child_process import exit_with_parent
 from suites.check import checks, last_call
 from suites.check.functions import BadFunctions, NotApplicable
-from suites.check.probes.probing import BufferPool, said
+from suites.check.probes.probing import BufferPool, Refused, said
 from suites.check.subject import CheckSettings, Subject
 from suites.check.target import Target, target
 from suites.check.watching import RISK
@@ -43,7 +43,7 @@ def _made(part: checks.CheckPart, pool: BufferPool, subject: Subject) -> dict[st
     """Return the reports of a part's checks."""
     try:
         seen = part.probe(pool if part.over_adapter else subject)
-    except (NotApplicable, NotImplementedError, Unavailable) as reason:
+    except (NotApplicable, NotImplementedError, Refused, Unavailable) as reason:
         return {check: {"outcome": ABSENT, "reason": str(reason)} for check in part.checks}
     except Exception as error:
         outcome = RAISED if is_the_buffers(error, subject) else BROKEN
