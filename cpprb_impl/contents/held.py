@@ -10,8 +10,6 @@ import numpy as np
 from cpprb_impl._native import Ring
 
 NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
-
-
 CHANGED = "another thread or process changed the buffer while it was being saved"
 
 
