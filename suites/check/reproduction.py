@@ -47,9 +47,10 @@ def script(functions: Functions, body: Sequence[str]) -> str:
     """Return a program of `body` and of what it needs of the functions' source."""
     text = "\n".join(body)
     parts = _parts(functions.source)
-    used = [name for name in parts if _uses(text, name)]
+    called = {node.name for node in ast.parse(functions.source).body if isinstance(node, ast.FunctionDef)}
+    used = [name for name in parts if _uses(text, name, name in called)]
     for name in used:  # and what these use
-        used += [other for other in parts if other not in used and _uses(parts[name], other)]
+        used += [other for other in parts if other not in used and _uses(parts[name], other, other in called)]
     kept = [parts[name] for name in parts if name in used]
     needed = "\n".join([*kept, text])
     imports = [line for line in _imports(functions.source) if line != HEADER and _is_used(line, needed)]
@@ -57,9 +58,9 @@ def script(functions: Functions, body: Sequence[str]) -> str:
     return "\n".join([*first, *kept, text]) + "\n"
 
 
-def _uses(text: str, name: str) -> bool:
-    """Return whether this name stands there as a variable, rather than as a method or as the name of an argument."""
-    return re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", text) is not None
+def _uses(text: str, name: str, called: bool) -> bool:
+    """Return whether a text has this name; for a function, that it calls it, as an argument may have the same name."""
+    return bool(re.search(rf"(?<![.\w]){re.escape(name)}" + (r"\(" if called else r"\b"), text))
 
 
 def _parts(source: str) -> Mapping[str, str]:
