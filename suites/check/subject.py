@@ -22,6 +22,7 @@ class CheckSettings:
     seed: int = 0
     seconds: float = 60.0  # for all probes together
     memory: int = 2 << 30  # bytes that the buffer's process may take beside those it has after the import
+    processes: int = 0  # threads that use a buffer at the same time; 0: the buffer claims no such use
 
 
 @dataclass(frozen=True)
