@@ -14,6 +14,7 @@ _INTEGRITY = "tests/suites/test_integrity.py::test_a_broken_buffer_is_detected"
 _APEX = "tests/suites/test_apex.py::test_a_bad_buffer_gets_a_reason_instead_of_a_figure"
 _HANGING = "tests/suites/test_conformance.py::test_a_hanging_call_is_reported_and_the_next_checks_run"
 _CHECKS = "tests/adapters/test_checks.py"
+_PROBES = "tests/check/test_probes.py"
 
 #: Buffers with one wrong answer each (tests/suites/odd_answers.py), which the conformance suite must detect.
 ANSWERS = dict.fromkeys(
@@ -87,7 +88,35 @@ FUZZED = {
     "HalfAFile": _CONSTRUCT,
     "loads_half": "tests/fuzz/test_file.py::test_a_loader_that_changes_the_buffer_before_it_fails_is_detected",
 }
-QUICK = ANSWERS | MUTANTS | PEERS | WRONG | FUZZED
+#: Buffers with one fault each (tests/check/planted.py), which the probes of a check must find.
+PLANTED = dict.fromkeys(
+    (
+        *("RingTooShort", "RingTooEarly", "NeverNewest", "NeverLastSlot", "NeverFirstSlot"),
+        *("NeverLastByPriority", "DrawsUnwritten", "ActionOfNext", "DoneShifted", "NextObsOfNextSlot"),
+        *("RewardOfAnotherOnceFull", "CountsTooMany", "KeepsOldest", "OverwritesAnyRow", "FavoursFirstHalf"),
+        *("FavoursOlder", "RoundsDraws", "BatchStopsAtEnd", "BatchKeepsFirst", "BatchCountsOnce"),
+        *("BatchWrapsRewardsOnly", "RequestsInBlocks", "SqueezesOneRow", "ZeroAsOne", "WeightsOfZero"),
+        *("AllZeroPicksLast", "AlphaTwice", "AlphaTwiceForNewRows", "NoAlphaInUpdates"),
+        *("WeightsOverCapacity", "WeightsOverMean", "WeightsOverPast", "BetaIgnored", "SumsDrift"),
+        *("SumsDriftIn64Bits", "DuplicatesAddUp", "KeepsOldPriority", "BatchKeepsOldPriority"),
+        *("DeepcopyShares", "DeepcopySharesTree", "PickleLosesPosition", "PickleLosesPriorities"),
+        *("SaveLosesGenerator", "SaveLosesDone", "WorkersDrawAlike", "BroadcastsShapes"),
+        *("StoresBeforeItRefuses", "TruncatesFloats", "ReadsText", "TakesCapacityZero", "WrapsIndexes"),
+        *("RepeatsPriorities", "UpdatesUntilItRefuses", "DrawsForNegativeSize", "DrawsForSizeZero"),
+        "Unlocked",
+    ),
+    f"{_PROBES}::test_a_planted_fault_is_found",
+)
+#: The same for the checks that the conformance suite makes, too.
+PLANTED |= dict.fromkeys(
+    (
+        *("DrawsThreeToOne", "DeafToUpdates", "OneForTheNew", "DeafToGiven", "RoundsRewards"),
+        *("NarrowsObservations", "ReshapesObservations", "ReusesBatch", "KeepsReferences", "Seedless"),
+        *("UpdatesSlots", "InventsRows", "PadsWithZeros", "TakesAnyPriority"),
+    ),
+    f"{_PROBES}::test_a_fault_that_the_conformance_suite_finds_has_a_script",
+)
+QUICK = ANSWERS | MUTANTS | PEERS | WRONG | FUZZED | PLANTED
 
 #: Controls that only slow tests use. Quick tests with other controls detect the same faults.
 SLOW = {

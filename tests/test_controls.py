@@ -91,6 +91,7 @@ def test_a_slow_test_uses_each_of_the_other_controls(control, test):
 
 def test_no_control_is_missing_from_the_table():
     assert set(controls.ANSWERS) == classes("tests/suites/odd_answers.py") - {"Sound"}
+    assert set(controls.PLANTED) == classes("tests/check/planted.py") - {"Increments"}
     text, _ = parsed("tests/suites/shim/faulty_peers.py")
     peers = set(re.findall(r'^    name = "(.+)"$', text, re.MULTILINE)) - {"plain"}
     assert set(controls.PEERS) | set(controls.SLOW) == peers

@@ -1,0 +1,174 @@
+"""Each probe finds nothing in a sound buffer, and finds the one fault of a buffer that is wrong in only that way. The
+script that repeats the fault fails for that buffer, and passes for the sound one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adapters.behaviours import Meaning
+from adapters.contract import Contract
+from suites.check.bridge import adapter_of
+from suites.check.checks import OVER_ADAPTER, SHOWN
+from suites.check.functions import NotApplicable, load
+from suites.check.probes import capacities, copies, input, priorities, threads
+from suites.check.probes.probing import BufferPool
+from suites.check.reproduction import MOST_LINES, script
+from suites.check.scripts import SCRIPTS
+from suites.check.subject import CheckSettings, Subject
+
+FOLDER = Path(__file__).resolve().parent
+MODULES = (capacities, priorities, copies, input, threads)
+PROBE_OF = {check: probe for module in MODULES for probe, checks in module.PROBES.items() for check in checks}
+BEHAVIOURS = {check: kind for module in MODULES for check, kind in module.CHECKS.items()}
+PART_OF = {check: part for part, checks in OVER_ADAPTER.items() for check in checks}
+SETTING = CheckSettings(draws=2_000, processes=2)
+
+#: planted fault, and the check that must find it
+CONTROLS = [
+    ("RingTooShort", "stored_rows"),
+    ("RingTooEarly", "stored_rows"),
+    ("NeverNewest", "stored_rows"),
+    ("NeverLastSlot", "stored_rows"),
+    ("NeverFirstSlot", "stored_rows"),
+    ("NeverLastByPriority", "stored_rows"),
+    ("DrawsUnwritten", "stored_rows"),
+    ("ActionOfNext", "stored_rows"),
+    ("DoneShifted", "stored_rows"),
+    ("NextObsOfNextSlot", "stored_rows"),
+    ("RewardOfAnotherOnceFull", "stored_rows"),
+    ("KeepsOldest", "stored_rows"),
+    ("OverwritesAnyRow", "stored_rows"),
+    ("CountsTooMany", "stored_count"),
+    ("FavoursFirstHalf", "even_rows"),
+    ("FavoursOlder", "even_rows"),
+    ("RoundsDraws", "even_rows"),
+    ("BatchStopsAtEnd", "batch_adds"),
+    ("BatchKeepsFirst", "batch_adds"),
+    ("BatchCountsOnce", "batch_adds"),
+    ("BatchWrapsRewardsOnly", "batch_adds"),
+    ("RequestsInBlocks", "request_sizes"),
+    ("SqueezesOneRow", "request_sizes"),
+    ("ZeroAsOne", "zero_priority"),
+    ("WeightsOfZero", "zero_priority"),
+    ("AllZeroPicksLast", "all_zero"),
+    ("AlphaTwice", "alpha_of_updates"),
+    ("NoAlphaInUpdates", "alpha_of_updates"),
+    ("AlphaTwiceForNewRows", "alpha_of_new_rows"),
+    ("WeightsOverCapacity", "weights_over"),
+    ("WeightsOverMean", "weights_over"),
+    ("WeightsOverPast", "weights_over"),
+    ("BetaIgnored", "beta_argument"),
+    ("SumsDrift", "many_updates"),
+    ("SumsDriftIn64Bits", "huge_ratio"),
+    ("DuplicatesAddUp", "duplicate_updates"),
+    ("KeepsOldPriority", "slot_priority"),
+    ("BatchKeepsOldPriority", "slot_priority"),
+    ("DeepcopyShares", "deepcopy"),
+    ("DeepcopySharesTree", "deepcopy"),
+    ("PickleLosesPosition", "pickle"),
+    ("PickleLosesPriorities", "pickle"),
+    ("SaveLosesGenerator", "save"),
+    ("SaveLosesDone", "save"),
+    ("WorkersDrawAlike", "forked_workers"),
+    ("BroadcastsShapes", "wrong_shape"),
+    ("StoresBeforeItRefuses", "wrong_shape"),
+    ("TruncatesFloats", "float_for_integer"),
+    ("ReadsText", "wrong_dtype"),
+    ("TakesCapacityZero", "bad_capacity"),
+    ("RepeatsPriorities", "priorities_length"),
+    ("DrawsForNegativeSize", "sample_negative"),
+    ("DrawsForSizeZero", "sample_zero"),
+    ("Unlocked", "threads"),
+    ("WrapsIndexes", "index_out_of_range"),
+    ("WrapsIndexes", "negative_index"),
+    ("UpdatesUntilItRefuses", "index_out_of_range"),
+]
+#: planted fault, and the check of the conformance suite that must find it
+OLD_CONTROLS = [
+    ("RoundsRewards", "round_trip"),
+    ("NarrowsObservations", "dtype"),
+    ("ReshapesObservations", "shape"),
+    ("KeepsOldest", "ring_order"),
+    ("ReusesBatch", "returned_batch"),
+    ("KeepsReferences", "references"),
+    ("DrawsThreeToOne", "uniform"),
+    ("DeafToUpdates", "prioritized"),
+    ("OneForTheNew", "new_row_priority"),
+    ("DeafToGiven", "given_priority"),
+    ("WeightsOverMean", "weights"),
+    ("Seedless", "seed"),
+    ("UpdatesSlots", "stale_update"),
+    ("InventsRows", "empty"),
+    ("PadsWithZeros", "batch_over_stored"),
+    ("TakesAnyPriority", "nan_priority"),
+    ("TakesAnyPriority", "negative_priority"),
+    ("TakesAnyPriority", "infinite_priority"),
+]
+
+
+def subject(fault: str = "") -> Subject:
+    source = (FOLDER / "plain_functions.py").read_text()
+    if fault:
+        source = source.replace("tests.check.plain import PlainBuffer", f"tests.check.planted import {fault}")
+    return Subject(load(source, f"{fault or 'plain'}_functions.py"), SETTING)
+
+
+def runs(program: str, folder: Path) -> bool:
+    """Return whether a script passes in a folder of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(FOLDER.parents[1])},
+        capture_output=True,
+        timeout=100,
+    )
+    return done.returncode == 0
+
+
+def test_every_check_has_a_control():
+    assert set(BEHAVIOURS) == set(PROBE_OF) == {check for _, check in CONTROLS} <= set(SHOWN)
+    assert set(SCRIPTS) == {check for _, check in OLD_CONTROLS}
+    faulty = {
+        check for check, kind in Contract.CHECKS.items() if any(each.meaning is not Meaning.SOUND for each in kind)
+    }
+    assert set(SCRIPTS) == faulty
+
+
+@pytest.mark.parametrize("probe", dict.fromkeys(PROBE_OF.values()), ids=lambda probe: probe.__name__)
+def test_a_sound_buffer_passes(probe):
+    for check, seen in probe(subject()).items():
+        assert BEHAVIOURS[check](seen.word).meaning is Meaning.SOUND, seen
+        assert seen.looked_at > 0 and 0 < len(seen.evidence) <= 160 and not seen.script
+
+
+@pytest.mark.parametrize(("fault", "check"), CONTROLS)
+def test_a_planted_fault_is_found(fault, check, tmp_path):
+    seen = PROBE_OF[check](subject(fault))[check]
+    assert BEHAVIOURS[check](seen.word).meaning is not Meaning.SOUND, seen
+    body = seen.script.splitlines()
+    program = script(subject(fault).functions, body)
+    assert len(program.splitlines()) <= MOST_LINES and len(seen.evidence) <= 160
+    assert not runs(program, tmp_path)
+    assert runs(script(subject().functions, body), tmp_path)
+
+
+@pytest.mark.parametrize(("fault", "check"), OLD_CONTROLS)
+def test_a_fault_that_the_conformance_suite_finds_has_a_script(fault, check, tmp_path):
+    pool = BufferPool(adapter_of(subject(fault)), SETTING)
+    seen = PART_OF[check](pool)[check]
+    pool.close()
+    assert Contract.CHECKS[check](seen.word).meaning is not Meaning.SOUND, seen
+    program = script(subject(fault).functions, SCRIPTS[check](subject(fault)))
+    assert len(program.splitlines()) <= MOST_LINES
+    assert not runs(program, tmp_path)
+    assert runs(script(subject().functions, SCRIPTS[check](subject())), tmp_path)
+
+
+def test_threads_are_checked_only_if_asked_for():
+    with pytest.raises(NotApplicable, match="only if asked for"):
+        threads.torn(Subject(subject().functions, CheckSettings()))
