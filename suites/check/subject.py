@@ -128,5 +128,9 @@ class CheckedBuffer:
 
 
 def columns(batch: Mapping[str, Any]) -> Columns:
-    """Return the columns of a batch as arrays, and its indexes, which `update` is passed, as they are."""
-    return {name: value if name == "indexes" else np.asarray(value) for name, value in batch.items()}
+    """Return the columns of a batch as arrays, and its indexes, which `update` is passed, as they are. Flags become
+    bool, which many libraries return as floats."""
+    arrays = {name: value if name == "indexes" else np.asarray(value) for name, value in batch.items()}
+    if "done" in arrays and np.isin(arrays["done"], (0, 1)).all():
+        arrays["done"] = arrays["done"].astype(bool)
+    return arrays
