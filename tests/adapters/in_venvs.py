@@ -16,7 +16,12 @@ from adapters import registry, venvs
 
 TESTS = ("tests/adapters/test_conformance.py", "tests/adapters/test_any_fields.py")
 OF_SEQUENCES = ("tests/adapters/test_sequence_contracts.py",)  # for peers that draw these
-ONLY_THERE: dict[str | None, list[str]] = {"legacy": ["tests/adapters/peers/test_fidelity.py"]}
+FAMILIES = "tests/check/test_families.py"
+ONLY_THERE: dict[str | None, list[str]] = {
+    "legacy": ["tests/adapters/peers/test_fidelity.py", FAMILIES],
+    "torch": [FAMILIES],
+    "jax": [FAMILIES],
+}
 
 
 def main(names: Sequence[str], options: Sequence[str]) -> int:
