@@ -95,6 +95,9 @@ class CpprbPrioritized(Cpprb):
         super().__init__(size, env_dict, **kwargs)
         self.alpha = alpha
 
+    def add(self, *, priorities=None, **row):
+        self.keep(*(row[name] for name in self.names), priority=1.0 if priorities is None else priorities)
+
     def sample(self, batch_size, beta=0.4):
         weights = np.array(self.priorities) ** self.alpha
         self.indexes = random.choices(range(len(self)), weights, k=batch_size)

@@ -166,6 +166,13 @@ def shares(checked: CheckedBuffer, batches: int = 200) -> dict[int, float]:
     return {number: count / sum(counts.values()) for number, count in counts.items()}
 
 
+def test_priority_of_a_new_row_is_passed_where_add_takes_one() -> None:
+    checked = filled(recognise(standins.CpprbPrioritized).functions, rows=3)
+    checked.add(obs=np.full(4, 3.0), act=0, rew=3.0, next_obs=np.full(4, 4.0), priority=1e9)
+    assert set(np.ravel(checked.sample(20)["rew"])) == {3}
+    assert not recognise(standins.BaselinesPrioritized).functions.accepts("add", "priority")
+
+
 @pytest.mark.parametrize("buffer", PRIORITIZED, ids=lambda each: each.__name__)
 def test_row_with_a_large_priority_is_drawn_most_often(buffer: type) -> None:
     checked = filled(recognise(buffer).functions)

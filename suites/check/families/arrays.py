@@ -38,21 +38,23 @@ def add__no_max(buffer, obs, act, rew, next_obs, done, terminated):
 
 
 def sample(buffer, n, beta=0.4):
-    return dict(zip(COLUMNS, buffer.sample_batch(batch_size=n, beta=beta)))
+    batch = dict(zip(COLUMNS, buffer.sample_batch(batch_size=n, beta=beta)))
+    return batch | {"act": np.asarray(batch["act"]).astype(int)}  # stored as floats
 
 
 def sample__not_done(buffer, n, beta=0.4):
     batch = dict(zip(COLUMNS, buffer.sample_batch(batch_size=n, beta=beta)))
-    return batch | {"done": 1 - batch["not_done"]}
+    return batch | {"act": np.asarray(batch["act"]).astype(int), "done": 1 - batch["not_done"]}
 
 
 def sample__dict(buffer, n, beta=0.4):
     batch = buffer.sample_batch(batch_size=n, beta=beta)
-    return {name: batch[key] for name, key in KEYS.items()}
+    return {name: batch[key] for name, key in KEYS.items()} | {"act": np.asarray(batch[KEYS["act"]]).astype(int)}
 
 
 def sample__rows(buffer, n, beta=0.4):
-    return dict(zip(COLUMNS, zip(*buffer.sample_batch(batch_size=n, beta=beta))))
+    batch = dict(zip(COLUMNS, zip(*buffer.sample_batch(batch_size=n, beta=beta))))
+    return batch | {"act": np.asarray(batch["act"]).astype(int)}
 
 
 def update(buffer, indexes, priorities):

@@ -39,6 +39,12 @@ def add(buffer, obs, act, rew, next_obs, terminated, truncated):
         buffer.on_episode_end()
 
 
+def add__prioritized(buffer, obs, act, rew, next_obs, terminated, truncated, priority=None):
+    buffer.add(obs=obs, act=act, rew=rew, next_obs=next_obs, done=terminated, priorities=priority)
+    if terminated or truncated:
+        buffer.on_episode_end()
+
+
 def sample(buffer, n, beta=0.4):
     return buffer.sample(batch_size=n, beta=beta)
 

@@ -14,6 +14,12 @@ def add(buffer, obs, act, rew, next_obs, terminated, truncated):
     buffer.add(batch=SampleBatch({"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], **ends}))
 
 
+def add__prioritized(buffer, obs, act, rew, next_obs, terminated, truncated, priority=None):
+    ends = {"terminateds": [terminated], "truncateds": [truncated]}
+    row = SampleBatch({"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], **ends})
+    buffer.add(batch=row, weight=priority)
+
+
 def add_batch(buffer, obs, act, rew, next_obs, terminated, truncated):
     ends = {"terminateds": terminated, "truncateds": truncated}
     buffer.add(batch=SampleBatch({"obs": obs, "actions": act, "rewards": rew, "new_obs": next_obs, **ends}))

@@ -10,8 +10,8 @@ ANNOTATED = {"observation_space": "Dict"}
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, **options):
     return Buffer(
         buffer_size=capacity,
-        observation_space=spaces.Dict({"x": spaces.Box(-np.inf, np.inf, obs_shape, obs_dtype)}),
-        action_space=spaces.Box(-np.inf, np.inf, act_shape, act_dtype) if act_shape else spaces.Discrete(5),
+        observation_space=spaces.Dict({"x": spaces.Box(0, 255, obs_shape, obs_dtype)}),
+        action_space=spaces.Box(-1, 1, act_shape, act_dtype) if act_shape else spaces.Discrete(5),
         device="cpu",
         **options,
     )

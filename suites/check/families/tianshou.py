@@ -32,6 +32,13 @@ def add(buffer, obs, act, rew, next_obs, terminated, truncated, env):
     buffer.add(batch=Batch(obs_next=[next_obs], **row), buffer_ids=[env])
 
 
+def add__prioritized(buffer, obs, act, rew, next_obs, terminated, truncated, env, priority=None):
+    row = {"obs": [obs], "act": [act], "rew": [rew], "terminated": [terminated], "truncated": [truncated]}
+    index = buffer.add(batch=Batch(obs_next=[next_obs], **row), buffer_ids=[env])[0]
+    if priority is not None:
+        buffer.update_weight(index=index, new_weight=np.array([priority]))
+
+
 def last(frames, stack):
     return np.moveaxis(frames, 1, -1) if stack > 1 else frames
 

@@ -20,9 +20,11 @@ def make__with_sampler(capacity, prioritized, alpha, beta, seed):
     return Buffer(storage=LazyTensorStorage(capacity), sampler=sampler, generator=generator)
 
 
-def add(buffer, obs, act, rew, next_obs, terminated, truncated):
+def add(buffer, obs, act, rew, next_obs, terminated, truncated, priority=None):
     row = {"obs": obs, "act": act, "rew": rew, "next_obs": next_obs, "done": terminated, "truncated": truncated}
-    buffer.add(data=TensorDict({name: torch.as_tensor(value) for name, value in row.items()}))
+    index = buffer.add(data=TensorDict({name: torch.as_tensor(value) for name, value in row.items()}))
+    if priority is not None:
+        buffer.update_priority(index=index, priority=priority)
 
 
 def add_batch(buffer, obs, act, rew, next_obs, terminated, truncated):
