@@ -141,7 +141,8 @@ def test_a_step_that_a_buffer_refuses_at_a_time_limit_is_no_finding():
 def test_masked_places_of_a_window_are_no_steps():
     masked = SOUND.replace(
         "        return {name: np.array([[row[name] for row in window] for window in steps]) for name in steps[0][0]}",
-        "        found = {name: np.array([[row[name] for row in window] for window in steps]) for name in steps[0][0]}\n"
+        "        found = {name: np.array([[row[name] for row in window] for window in steps])"
+        " for name in steps[0][0]}\n"
         '        found["obs"][:, 0] = 0\n'
         '        return found | {"mask": np.arange(length) + np.zeros((size, 1)) > 0}',
     )
