@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Array, Columns, Spec, Step
+from adapters.behaviours import Replacement
 from adapters.checks import as_steps
 from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 from suites.check.probes import numbered
@@ -32,6 +33,7 @@ def adapter_of(subject: Subject) -> type[Adapter]:
             framework="",
             licence="",
             eps=subject.functions.eps,
+            prioritized_replacement=Replacement.WITHOUT if subject.functions.withholds else Replacement.WITH,
         )
 
     Bridge.subject = subject

@@ -79,6 +79,7 @@ class Functions:
     ways: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     eps: float = 0.0  # added to a priority before it is raised to alpha; `EPS` in the file
     alpha: float | None = None  # of a buffer whose `make` has no argument alpha; `ALPHA` in the file
+    withholds: bool = False  # whether a sampled row cannot be sampled again before its update; `WITHHOLDS` in the file
     family: str = ""  # "" for the user's own file
 
     def has(self, function: str) -> bool:
@@ -110,8 +111,16 @@ def load(source: str, where: str, buffer: type | None = None, imported: str = ""
     named = {name: defined[name] for name in FUNCTIONS if callable(defined.get(name))}
     if lacking := [name for name in ("make", "add", "sample") if name not in named]:
         raise BadFunctions(f"{where} must define make, add and sample, but lacks {', '.join(lacking)}")
-    ways, eps, alpha = defined.get("WAYS", {}), float(defined.get("EPS", 0.0)), defined.get("ALPHA")
-    return Functions(named, source, imported, ways, eps, alpha, family)
+    return Functions(
+        named,
+        source,
+        imported,
+        ways=defined.get("WAYS", {}),
+        eps=float(defined.get("EPS", 0.0)),
+        alpha=defined.get("ALPHA"),
+        withholds=bool(defined.get("WITHHOLDS")),
+        family=family,
+    )
 
 
 FUNCTIONS = ("make", "add", "sample", "update", "size", "add_batch", "windows", "save", "load", "at", "cut")

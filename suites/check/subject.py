@@ -13,6 +13,13 @@ from suites.check import last_call
 from suites.check.functions import DRAW, OPTIONS, STEP, Functions, NotApplicable
 
 
+#: Arguments of `add` that a probe need not pass.
+UNSAID: Mapping[str, Any] = {
+    **{"terminated": False, "truncated": False, "env": 0, "first": False, "info": 0},
+    **{name: np.zeros(1, np.float32) for name in ("achieved_goal", "next_achieved_goal", "desired_goal")},
+}
+
+
 @dataclass(frozen=True)
 class CheckSettings:
     """How much is checked."""
@@ -69,7 +76,7 @@ class CheckedBuffer:
     def add(self, **step: Any) -> None:
         """Store one step, given as the arguments in `STEP`. `done` defaults to "terminated or truncated". Raises
         `NotApplicable` if a truncated step cannot be told from a terminal one, or the buffer has no environments."""
-        step = {"terminated": False, "truncated": False, "env": 0} | step
+        step = {**UNSAID, **step}
         step.setdefault("done", bool(step["terminated"] or step["truncated"]))
         accepts = self._functions.accepts
         if step["env"] and not accepts("add", "env"):
