@@ -11,12 +11,14 @@ import pytest
 import zmq
 
 from cpprb_impl.buffers import shared
+from cpprb_impl.hosts.explorer import RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Shard
 from cpprb_impl.layout.layout import Layout
 
 from .forked import Parent
+from .sequences import OPTIONS
 
 FIELDS = {"id": {"dtype": np.int64}, "obs": {"shape": 3}, "rew": {}}
 ROWS = 3000
@@ -112,5 +114,19 @@ def learn(keys) -> Iterator[Callable[..., Learner]]:
                 lambda: [shard.address for shard in shards], keys, **{"prefetch": 2, "deadline": 10.0, **options}
             )
             return stack.enter_context(closing(learner))
+
+        yield make
+
+
+@pytest.fixture
+def explore(keys) -> Iterator:
+    with ExitStack() as stack:
+
+        def make(shards, options=OPTIONS, **more) -> RemoteExplorer:
+            explorer = RemoteExplorer(
+                lambda: [shard.address for shard in shards], keys, layout_of(**options),
+                **{"when_lost": "elsewhere", "deadline": 5.0, **more},
+            )  # fmt: skip
+            return stack.enter_context(closing(explorer))
 
         yield make
