@@ -132,7 +132,7 @@ COMMANDS = {
     "apex": "{pytorch} -m suites.apex_dqn.train --minutes '{MINUTES=10}' [--resume '{RESUME}'] [--seconds '{SECONDS}']"
     " [--hosts '{HOSTS}'] [--lose-host '{LOSE_HOST}'] [--address '{ADDRESS}'] [--env '{ENV}']"
     " [--explorers '{EXPLORERS}'] [--seed '{SEED}'] [--buffer '{BUFFER}']",
-    "r2d2": "{pytorch} -m suites.r2d2.train [--agent '{AGENT}'] [--seed '{SEED}'] [--seeds '{SEEDS}']",
+    "r2d2": "{program} [--buffer '{BUFFER}'] [--agent '{AGENT}'] [--seed '{SEED}'] [--seeds '{SEEDS}']",
     "check": "{plain} -m suites.check.venv '{BUFFER}' [--like '{LIKE}'] [--project '{PROJECT}'] [--only '{ONLY}']"
     " [--seed '{SEED}'] [--processes '{PROCESSES}'] {length}",
     "contribute": "{python} -m adapters.install '' && {python} -m suites.contribute",
@@ -228,6 +228,11 @@ def check(given: Values) -> Values:
     return {"length": "--quick" if given["QUICK"] else "--long" if given["LONG"] else ""}
 
 
+def r2d2(given: Values) -> Values:
+    over_reverb = ".venv/bin/python -m suites.r2d2.with_reverb"
+    return {"program": over_reverb if given["BUFFER"] == "reverb" else ".peers/torch/bin/python -m suites.r2d2.train"}
+
+
 def gate(given: Values) -> Values:
     return {"strict": given["STRICT"] and "--strict"}
 
@@ -264,7 +269,8 @@ def problem(check: Check | None, name: str, given: Values) -> str:
 def command(target: str, given: Values) -> str:
     """Return the shell command of a target, in one line."""
     values = {name: given.get(name, "") for name in taken(target)}
-    values |= {"bench": bench, "apex": apex, "check": check, "gate": gate}.get(target, dict)(values)
+    programs = {"bench": bench, "apex": apex, "check": check, "r2d2": r2d2, "gate": gate}
+    values |= programs.get(target, dict)(values)
     values |= {"plain": sys.executable, "python": ".venv/bin/python", "pytorch": ".peers/torch/bin/python"}
 
     def part(found: re.Match) -> str:
