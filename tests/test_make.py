@@ -163,6 +163,11 @@ def test_a_value_is_passed_to_the_program_unchanged():
     assert shlex.split(done.stdout)[-2:] == ["--only", "add 1, it's $HOME"]
 
 
+def test_r2d2_over_reverb_runs_where_reverb_is_installed():
+    assert targets.command("r2d2", {"BUFFER": "reverb"}).startswith(".venv/bin/python -m suites.r2d2.with_reverb")
+    assert targets.command("r2d2", {}).startswith(".peers/torch/bin/python -m suites.r2d2.train")
+
+
 def test_bench_knows_the_profiles_of_the_suites():
     assert {*targets.PROFILES, "gate"} == set(profiles.PROFILES)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from suites.r2d2 import explorer, train
+from suites.r2d2 import explorer, replay, train
 from suites.r2d2.learner import AGENTS, Agent, SequenceLearner, SequenceNetwork
 from suites.r2d2.task import ACTIONS, BEST, OBS, Recall
 
@@ -150,7 +150,7 @@ def test_explorers_store_the_state_before_each_step():
     progress = SimpleNamespace(
         stop=StopsAfter(steps), transitions=[0] * explorer.EXPLORERS, steps=SimpleNamespace(value=0)
     )
-    with closing(train.buffer_for(agent, seed=0)) as buffer:
+    with closing(replay.buffer_for(agent, seed=0)) as buffer:
         explorer.explore(0, agent, 0, buffer, weights, progress)
         rows = buffer.get_all_transitions()
         batch = {name: torch.from_numpy(column) for name, column in buffer.sample_sequences(64).items()}
@@ -165,6 +165,23 @@ def test_explorers_store_the_state_before_each_step():
             _, state = network(torch.from_numpy(streams["obs"][step][:, None]), state)
         state *= ~torch.from_numpy(streams["done"][step])
     assert not batch["state"][batch["is_first"][:, 0]].any() and batch["state"][~batch["is_first"][:, 0]].any()
+
+
+def test_priorities_over_reverb_are_those_of_the_shared_buffer():
+    agent, envs, random = AGENTS["R2D2"], explorer.ENVIRONMENTS, np.random.default_rng(0)
+    with closing(replay.buffer_for(agent, seed=0)) as buffer:
+        names = {name: np.zeros((envs, *field.shape)) for name, field in replay.fields_for(agent).items()}
+        for step in range(200):
+            buffer.add(**{**names, "done": (step + np.arange(envs)) % 50 == 0})
+        batch = buffer.sample_sequences(64)
+        index = batch["indexes"]
+        errors = torch.from_numpy(random.normal(size=(buffer.get_buffer_size(), agent.burn_in + agent.size)))[index]
+        buffer.update_priorities(index, errors)
+        leaves = buffer._get_leaves(index)
+    mine = SimpleNamespace(burn_in=agent.burn_in)
+    mask = torch.from_numpy(batch["mask"])
+    assert not mask.all()
+    np.testing.assert_allclose(replay.OverReverb.priorities(mine, mask, errors) ** replay.ALPHA, leaves, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("remembers", "mean"), [(True, BEST), (False, BEST / 2)])
