@@ -12,10 +12,13 @@ from adapters.base import Array, Columns
 from suites.check import last_call
 from suites.check.functions import DRAW, OPTIONS, STEP, Functions, NotApplicable
 
-
 #: Arguments of `add` that a probe need not pass.
 UNSAID: Mapping[str, Any] = {
-    **{"terminated": False, "truncated": False, "env": 0, "first": False, "info": 0},
+    "terminated": False,
+    "truncated": False,
+    "env": 0,
+    "first": False,
+    "info": 0,
     **{name: np.zeros(1, np.float32) for name in ("achieved_goal", "next_achieved_goal", "desired_goal")},
 }
 
