@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from suites.check import output
@@ -45,7 +46,7 @@ def main() -> int:
     try:
         report = run(
             Checked(args.buffer, args.like, args.project, only),
-            CheckSettings(**{**vars(args.settings), "seed": args.seed}),
+            replace(args.settings, seed=args.seed, processes=args.processes),
             _show_progress if sys.stderr.isatty() else lambda *_: None,
         )
     except CouldNotCheck as error:

@@ -52,11 +52,13 @@ def outcome(check: str, report: Mapping[str, Any]) -> CheckOutcome:
     return CheckOutcome(check, verdict or CheckVerdict.UNCHECKED, report["outcome"], report["reason"])
 
 
-DIED = "died"
+DIED, LATE = "died", "late"
 
 
 def silent(check: str, ended: Ended) -> dict[str, Any]:
     """Return the report of a check during which the worker hung or died."""
+    if ended.slow:
+        return {"outcome": LATE, "reason": "too slow for the time limit"}
     word = "waits" if ended.hung else "kills the process"
     how = "no answer in time" if ended.hung else ended.how
     evidence = f"{how}, in {ended.last_call}" if ended.last_call else how

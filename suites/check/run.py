@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from suites.check import checks
 from suites.check.checks import CheckPart
-from suites.check.outcome import CheckOutcome, CheckVerdict, outcome, silent, with_causes
+from suites.check.outcome import DIED, LATE, CheckOutcome, CheckVerdict, outcome, silent, with_causes
 from suites.check.subject import CheckSettings
 from suites.check.watching import Limits, Worker, watch
 from suites.check.worker import BAD, HOUSE
 
 REPETITIONS = 2  # of a fault with other seeds; it is withdrawn if all of them are free of it
+START_SECONDS = 60.0  # for importing the buffer's library
+SCRIPT_SECONDS = 60.0  # for a script, which imports the buffer's library
 LOG_LINES = 12  # of what the buffer printed, shown when it cannot be checked
 
 
@@ -56,6 +60,13 @@ class Checked:
     python: str = sys.executable
 
     @property
+    def folder(self) -> str:
+        """Return the folder from which the buffer is imported; "" for that of Python's path."""
+        if self.project is not None:
+            return str(self.project.resolve())
+        return str(Path(self.buffer).resolve().parent) if self.buffer.endswith(".py") else ""
+
+    @property
     def environment(self) -> dict[str, str]:
         """Return the environment of a worker, which must find this project's code and prints no colours."""
         path = os.pathsep.join(filter(None, [str(HOUSE), os.environ.get("PYTHONPATH", "")]))
@@ -85,9 +96,9 @@ def run(
                 new = starting.confirmed(part, new)
             found += new
         progress(len(parts), len(parts), "")
-    shown = [each for each in found if not checked.only or each.check in checked.only]
-    seconds = time.monotonic() - starting.began
-    return Report(checked.buffer, starting.called, tuple(with_causes(shown)), seconds, settings)
+        shown = with_causes([each for each in found if not checked.only or each.check in checked.only])
+        repeated = tuple(replace(each, script=starting.repeating(each)) for each in shown)
+    return Report(checked.buffer, starting.called, repeated, time.monotonic() - starting.began, settings)
 
 
 class _Starting:
@@ -96,8 +107,9 @@ class _Starting:
     def __init__(self, checked: Checked, settings: CheckSettings, log: IO[bytes]) -> None:
         self._checked, self._settings, self._log = checked, settings, log
         self.called, self.began = "", 0.0
-        part = max(settings.patience, min(settings.seconds, 60.0))
-        self._limits = Limits(settings.patience, part, start=60.0 + settings.patience, memory=settings.memory)
+        stall = max(settings.patience, settings.seconds / 4)
+        part = max(settings.seconds, stall)
+        self._limits = Limits(settings.patience, part, START_SECONDS, stall, settings.memory)
 
     def worker(self, settings: CheckSettings, first: int, only: frozenset[str]) -> Worker:
         command = [*replace(self._checked, only=only).command(settings), f"--first={first}"]
@@ -129,15 +141,28 @@ class _Starting:
         for number, part in enumerate(parts):
             if number and time.monotonic() > self.began + self._settings.seconds:
                 reports.close()
-                late = {"outcome": "late", "reason": "no time was left"}
+                late = {"outcome": LATE, "reason": "no time was left"}
                 yield from ((each, dict.fromkeys(each.checks, late)) for each in parts[number:])
                 return
             yield part, next(reports)
         reports.close()
 
+    def repeating(self, found: CheckOutcome) -> str:
+        """Return the script of a fault or hazard if it fails, as it must, and "" if it does not."""
+        if not found.script or found.cause:
+            return ""
+        command = [self._checked.python, "-c", found.script]
+        path = os.pathsep.join(filter(None, [self._checked.folder, os.environ.get("PYTHONPATH", "")]))
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        with tempfile.TemporaryDirectory() as folder, suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=SCRIPT_SECONDS)
+            return found.script if done.returncode else ""
+        return ""
+
     def confirmed(self, part: CheckPart, found: list[CheckOutcome]) -> list[CheckOutcome]:
-        """Return the outcomes, each fault replaced by that of the last repetition if every repetition is free of it."""
-        doubtful = {each.check for each in found if each.verdict is CheckVerdict.FAULT}
+        """Return the outcomes, each fault replaced by that of the last repetition if every repetition is free of it. A
+        worker that hung or died is not repeated."""
+        doubtful = {each.check for each in found if each.verdict is CheckVerdict.FAULT and each.word != DIED}
         instead: dict[str, CheckOutcome] = {}
         for repetition in range(1, REPETITIONS + 1):
             if not doubtful:

@@ -7,6 +7,7 @@ worker goes on with the next part.
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -32,6 +33,7 @@ class Limits:
     patience: float  # seconds of an announced call, after which it counts as blocked forever
     part: float  # seconds of a part that announces no risky call
     start: float  # seconds until the first report, as a library may take long to import
+    stall: float = math.inf  # seconds without a new call (`last_call`), after which the last one counts as blocked
     memory: int = 1 << 62  # bytes that a worker may have beside those it had at its first report
 
 
@@ -39,10 +41,15 @@ class Limits:
 class Ended:
     """How a worker ended that did not finish a part."""
 
-    hung: bool
+    hung: bool  # a call did not return
+    slow: bool  # the part took too long, although its calls returned
     bold: bool  # during an announced call
     how: str  # "signal 11 (SIGSEGV)", "exit status 1", or what it took too much of
     last_call: str
+
+
+class Stalled(TimeoutError):  # noqa: N818 (what the worker has done)
+    """No call of the buffer began for a long time."""
 
 
 class Worker:
@@ -70,10 +77,11 @@ class Worker:
         os.close(writes)
         self._rest, self._first = b"", None
 
-    def line(self, seconds: float) -> Any:
-        """Return the worker's next message. Raises TimeoutError if it is late, EOFError if the worker ended, and
-        MemoryError if it takes too much memory."""
-        deadline = time.monotonic() + seconds
+    def line(self, seconds: float, stall: float = math.inf) -> Any:
+        """Return the worker's next message. Raises TimeoutError if it is late, `Stalled` if no call began for `stall`
+        seconds, EOFError if the worker ended, and MemoryError if it takes too much memory."""
+        began = time.monotonic()
+        deadline, calls = began + seconds, last_call.count(self._page)
         with selectors.DefaultSelector() as selector:
             selector.register(self._reads, selectors.EVENT_READ)
             while b"\n" not in self._rest:
@@ -83,6 +91,10 @@ class Worker:
                         raise TimeoutError
                     if self._resident() > self._allowed:
                         raise MemoryError
+                    if (now := last_call.count(self._page)) != calls:
+                        began, calls = time.monotonic(), now
+                    elif time.monotonic() - began > stall:
+                        raise Stalled
                     continue
                 part = os.read(self._reads, 1 << 16)
                 if not part:
@@ -104,9 +116,9 @@ class Worker:
             return int(pages) * os.sysconf("SC_PAGE_SIZE")
         return 0
 
-    def end(self, hung: bool = False, bold: bool = False, too_much: str = "") -> Ended:
+    def end(self, hung: bool = False, slow: bool = False, bold: bool = False, too_much: str = "") -> Ended:
         """End the worker and its children, and return how it ended."""
-        if not hung and not too_much:
+        if not hung and not slow and not too_much:
             with suppress(subprocess.TimeoutExpired):  # it closed its pipe, and may be about to exit
                 self._process.wait(EXIT_SECONDS)
         self._process.kill()
@@ -117,7 +129,7 @@ class Worker:
         os.close(self._reads)
         os.close(self._page)
         how = f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
-        return Ended(hung, bold, too_much or how, call)
+        return Ended(hung, slow, bold, too_much or how, call)
 
 
 def watch(
@@ -147,10 +159,12 @@ def observe(
     bold = False
     try:
         worker.ready()
-        while (said := worker.line(limits.patience if bold else limits.part)) == RISK:
+        while (said := worker.line(limits.patience if bold else limits.part, limits.stall)) == RISK:
             bold = True
     except (TimeoutError, EOFError, MemoryError) as error:
         too_much = f"more than {limits.memory / 2**30:g} GiB of memory" if isinstance(error, MemoryError) else ""
-        ended = worker.end(isinstance(error, TimeoutError), bold, too_much)
+        late = isinstance(error, TimeoutError)
+        hung = isinstance(error, Stalled) or (late and (bold or limits.stall == math.inf))
+        ended = worker.end(hung, late and not hung, bold, too_much)
         return {check: silent(check, ended) for check in checks}, True
     return said, False

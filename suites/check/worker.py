@@ -10,15 +10,18 @@ import json
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from adapters.base import Unavailable
+from adapters.behaviours import Meaning
 from adapters.child_process import exit_with_parent
 from suites.check import checks, last_call
 from suites.check.functions import BadFunctions, NotApplicable
-from suites.check.probes.probing import BufferPool, Refused, said
+from suites.check.probes.probing import BufferPool, Refused, Seen, said
+from suites.check.reproduction import script
+from suites.check.scripts import SCRIPTS
 from suites.check.subject import CheckSettings, Subject
 from suites.check.target import Target, target
 from suites.check.watching import RISK
@@ -49,10 +52,17 @@ def _made(part: checks.CheckPart, pool: BufferPool, subject: Subject) -> dict[st
         outcome = RAISED if is_the_buffers(error, subject) else BROKEN
         text = said(error) if outcome == RAISED else traceback.format_exc()
         return {check: {"outcome": outcome, "reason": text} for check in part.checks}
-    lacking = set(part.checks) - set(seen)
-    return {check: asdict(each) for check, each in seen.items()} | {
-        check: {"outcome": ABSENT, "reason": "nothing to look at"} for check in lacking
-    }
+    found = {check: replace(each, script=_script(check, each, subject)) for check, each in seen.items()}
+    lacking = {check: {"outcome": ABSENT, "reason": "nothing to look at"} for check in set(part.checks) - set(seen)}
+    return {check: asdict(each) for check, each in found.items()} | lacking
+
+
+def _script(check: str, seen: Seen, subject: Subject) -> str:
+    """Return a program that repeats what was observed, or "" if it is sound, or no program can call this buffer."""
+    if checks.BEHAVIOURS[check](seen.word).meaning is Meaning.SOUND or not subject.functions.source:
+        return ""
+    body = seen.script.split("\n") if seen.script else SCRIPTS.get(check, lambda _: [])(subject)
+    return script(subject.functions, body) if body else ""
 
 
 def is_the_buffers(error: BaseException, subject: Subject) -> bool:

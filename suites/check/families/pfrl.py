@@ -1,7 +1,7 @@
 """PFRL's and ChainerRL's ReplayBuffer and PrioritizedReplayBuffer: lists of n steps, which are dicts."""
 
 OPTIONAL = ("alpha", "beta0", "betasteps", "error_min", "error_max", "num_steps", "env_id", "eps")
-EPS = 0.01
+EPS, WITHHOLDS = 0.01, True
 
 
 def make(capacity, alpha, beta, n_step):
