@@ -26,8 +26,9 @@ class Stacked(Buffer):
         super().on_episode_end()
 
 
-def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, alpha, stack, next_of=None, kind="Buffer", **options):
-    obs = {"shape": (*obs_shape, stack) if stack > 1 else obs_shape or 1, "dtype": obs_dtype}
+def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, alpha, next_of=None, kind="Buffer", **options):
+    stacked = obs_shape if kind == "Buffer" else (*obs_shape, options.pop("stack"))
+    obs = {"shape": stacked or 1, "dtype": obs_dtype}
     fields = {"obs": obs, "act": {"shape": act_shape or 1, "dtype": act_dtype}, "rew": {}, "done": {"dtype": bool}}
     fields |= {} if next_of else {"next_obs": obs}
     return globals()[kind](size=capacity, env_dict=fields, alpha=alpha, next_of=next_of, **options)
