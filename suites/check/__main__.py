@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("buffer", help="module:Class, the path of a Python file with functions, or peer:NAME")
     parser.add_argument("--like", help="API family, if the class does not show its own")
     parser.add_argument("--project", type=Path, help="folder from which the module is imported")
+    parser.add_argument("--through", metavar="PYTHON", help="that runs the functions, if it is older than Python 3.11")
     parser.add_argument("--only", default="", metavar="CHECKS", help="comma-separated names of checks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=0, help="also check so many threads and processes")
@@ -45,7 +46,7 @@ def main() -> int:
         parser.error(f"project must be a folder, got {str(args.project)!r}")
     try:
         report = run(
-            Checked(args.buffer, args.like, args.project, only),
+            Checked(args.buffer, args.like, args.project, only, through=args.through),
             replace(args.settings, seed=args.seed, processes=args.processes),
             _show_progress if sys.stderr.isatty() else lambda *_: None,
         )

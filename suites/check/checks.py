@@ -42,6 +42,9 @@ BY_PRIORITY = {
     *("stale_update", "nan_priority", "negative_priority", "infinite_priority"),
 }
 
+#: Checks of memory that a buffer shares with its caller, of global generators, and of the caller's threads and forks.
+WITHIN_PROCESS = {"returned_batch", "references", "seed", "threads", "forked_workers"}
+
 
 @dataclass(frozen=True)
 class ShownCheck:
@@ -98,6 +101,8 @@ def selected(only: frozenset[str]) -> tuple[CheckPart, ...]:
 
 def refusal(check: str, functions: Functions) -> str | None:
     """Return why this check cannot be made through these functions; None if nothing is known against it."""
+    if functions.elsewhere and check in WITHIN_PROCESS:
+        return "the buffer is in another Python"
     if check in BY_PRIORITY and not functions.has("update"):
         return "there is no function update"
     if check == "weights" and not functions.accepts("make", "beta") and not functions.accepts("sample", "beta"):

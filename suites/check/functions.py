@@ -81,6 +81,7 @@ class Functions:
     alpha: float | None = None  # of a buffer whose `make` has no argument alpha; `ALPHA` in the file
     withholds: bool = False  # whether a sampled row cannot be sampled again before its update; `WITHHOLDS` in the file
     family: str = ""  # "" for the user's own file
+    elsewhere: bool = False  # run by another Python (`suites.check.remote`), which shares no memory with this one
 
     def has(self, function: str) -> bool:
         return function in self.named

@@ -58,6 +58,7 @@ class Checked:
     project: Path | None = None
     only: frozenset[str] = frozenset()
     python: str = sys.executable
+    through: str | None = None  # the Python that runs the functions of a file, if it is another one
 
     @property
     def folder(self) -> str:
@@ -76,6 +77,7 @@ class Checked:
         options = [f"--settings={json.dumps(asdict(settings))}", f"--only={','.join(sorted(self.only))}"]
         options += [f"--like={self.like}"] if self.like else []
         options += [f"--project={self.project}"] if self.project else []
+        options += [f"--through={self.through}"] if self.through else []
         return [self.python, "-m", "suites.check.worker", self.buffer, *options]
 
 

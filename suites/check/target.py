@@ -10,7 +10,7 @@ from typing import Any
 
 from adapters import registry
 from adapters.base import Adapter, Columns, Field, Spec, Step
-from suites.check import functions, recognise
+from suites.check import functions, recognise, remote
 from suites.check.bridge import adapter_of
 from suites.check.functions import BadFunctions, Functions
 from suites.check.subject import CheckSettings, Subject
@@ -27,9 +27,14 @@ class Target:
     called: str  # how it is called, for people
 
 
-def target(buffer: str, like: str | None, project: Path | None, setting: CheckSettings) -> Target:
+def target(
+    buffer: str, like: str | None, project: Path | None, setting: CheckSettings, through: str | None = None
+) -> Target:
     """Return the buffer named by `module:Class`, the path of a Python file, or "peer:" and a peer's name. Modules are
-    also looked for in the folder `project`. Raises `BadFunctions`."""
+    also looked for in the folder `project`. The functions of a file are run by the Python `through`, if it is given.
+    Raises `BadFunctions`."""
+    if through is not None:
+        return _of(remote.load(Path(buffer), through, project), setting, _through(Path(buffer)))
     if project is not None:
         sys.path.insert(0, str(project))
     if buffer.startswith(PEER):
@@ -46,7 +51,11 @@ def _from_file(file: Path, setting: CheckSettings) -> Target:
         raise BadFunctions(f"no such file: {file}")
     source = file.read_text(encoding="utf-8")
     sys.path.insert(0, str(file.resolve().parent))
-    return _of(functions.load(source, str(file)), setting, f"through the functions in {file.name}")
+    return _of(functions.load(source, str(file)), setting, _through(file))
+
+
+def _through(file: Path) -> str:
+    return f"through the functions in {file.name}"
 
 
 def _of(found: Functions, setting: CheckSettings, called: str) -> Target:

@@ -23,6 +23,8 @@ HOUSE = Path(__file__).resolve().parents[2]
 ROOT = HOUSE / ".cache" / "check"
 NAMED = "REPLAYBENCH_PYTHON"  # the Python named on make's command line; an environment variable
 NEEDED = "import sys, numpy; sys.exit(sys.version_info < (3, 11))"
+FOR_FUNCTIONS = "import sys, numpy; sys.exit(sys.version_info < (3, 7))"  # suites.check.remote
+SUPPORTED = "Python 3.11 or later with NumPy, or 3.7 or later for a file with functions"
 #: Files that say what a project requires, the first that exists, and how pip is asked to install it.
 REQUIREMENTS = {
     "pyproject.toml": lambda folder: [str(folder)],
@@ -39,12 +41,20 @@ def main(arguments: Sequence[str]) -> int:
     python = _found(project) or _made(project)
     if python is None:
         return 2
-    if subprocess.run([python, "-c", NEEDED], capture_output=True).returncode:
-        print(f"{python} must be Python 3.11 or later with NumPy; name another one with PYTHON=...", file=sys.stderr)
-        return 2
+    if not _has(python, NEEDED):
+        if not arguments[0].endswith(".py") or not _has(python, FOR_FUNCTIONS):
+            print(f"{python} must be {SUPPORTED}; name another one with PYTHON=...", file=sys.stderr)
+            return 2
+        arguments, python = [*arguments, f"--through={python}"], _made(None)
+        if python is None:
+            return 2
     path = os.pathsep.join(filter(None, [str(HOUSE), os.environ.get("PYTHONPATH", "")]))
     command = [python, "-m", "suites.check", *arguments]
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode
+
+
+def _has(python: str, code: str) -> bool:
+    return subprocess.run([python, "-c", code], capture_output=True).returncode == 0
 
 
 def _project(arguments: Sequence[str]) -> Path | None:

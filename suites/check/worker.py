@@ -88,6 +88,7 @@ def main() -> int:
     parser.add_argument("buffer")
     parser.add_argument("--like")
     parser.add_argument("--project", type=Path)
+    parser.add_argument("--through", help="the Python that runs the functions of a file")
     parser.add_argument("--settings", required=True, help="a CheckSettings as JSON")
     parser.add_argument("--only", default="")
     parser.add_argument("--first", type=int, default=0)
@@ -102,7 +103,8 @@ def main() -> int:
             print(json.dumps(said), file=pipe, flush=True)
 
         try:
-            found = target(args.buffer, args.like, args.project, CheckSettings(**json.loads(args.settings)))
+            settings = CheckSettings(**json.loads(args.settings))
+            found = target(args.buffer, args.like, args.project, settings, args.through)
             trial(found.subject)
         except BadFunctions as error:
             tell({BAD: str(error)})
