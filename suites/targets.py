@@ -135,6 +135,7 @@ COMMANDS = {
     "r2d2": "{program} [--buffer '{BUFFER}'] [--agent '{AGENT}'] [--seed '{SEED}'] [--seeds '{SEEDS}']",
     "check": "{plain} -m suites.check.venv '{BUFFER}' [--like '{LIKE}'] [--project '{PROJECT}'] [--only '{ONLY}']"
     " [--seed '{SEED}'] [--processes '{PROCESSES}'] {length}",
+    "check-corpus": "{python} -m suites.check.corpus {ARGS}",
     "contribute": "{python} -m adapters.install '' && {python} -m suites.contribute",
     "report": "{python} -m reports.build {RUN} && {python} -m reports.readme",
     "site": "{python} -m reports.site {RUN}",

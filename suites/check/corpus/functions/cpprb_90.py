@@ -1,0 +1,34 @@
+"""cpprb 9.0: ReplayBuffer with `next_of` and `stack_compress`.
+
+Rows are drawn from get_all_transitions(), since `sample` of these releases raises IndexError at rows whose next
+observation is cached. The ring is so large that it does not wrap, since all of these releases mix stacks when it does.
+"""
+
+import numpy as np
+from cpprb import ReplayBuffer
+
+LARGE = 4096
+
+
+def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, stack):
+    shape = (*obs_shape, stack) if stack > 1 else obs_shape
+    fields = {"obs": {"shape": shape, "dtype": obs_dtype}, "act": {"shape": act_shape or 1, "dtype": act_dtype}}
+    fields.update(rew={}, done={})
+    if stack == 1:
+        return {"buffer": ReplayBuffer(capacity, {**fields, "next_obs": fields["obs"]}), "stack": 0}
+    return {"buffer": ReplayBuffer(LARGE, fields, next_of="obs", stack_compress="obs"), "stack": stack}
+
+
+def add(buffer, obs, act, rew, next_obs, done, truncated, first):
+    if buffer["stack"]:
+        frames = [obs] * buffer["stack"] if first else [*buffer["frames"][1:], obs]
+        buffer["frames"], obs, next_obs = frames, np.stack(frames, -1), np.stack([*frames[1:], next_obs], -1)
+    buffer["buffer"].add(obs=obs, act=act, rew=rew, next_obs=next_obs, done=done and not truncated)
+    if done:
+        buffer["buffer"].on_episode_end()
+
+
+def sample(buffer, size):
+    rows = buffer["buffer"].get_all_transitions()
+    chosen = np.random.randint(len(rows["obs"]), size=size)
+    return {name: column[chosen] for name, column in rows.items()}

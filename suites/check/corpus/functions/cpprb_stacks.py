@@ -1,0 +1,30 @@
+"""cpprb: ReplayBuffer; stacked observations are stored with `next_of` and `stack_compress`."""
+
+import numpy as np
+from cpprb import ReplayBuffer
+
+
+def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, stack):
+    shape = (*obs_shape, stack) if stack > 1 else obs_shape
+    fields = {"obs": {"shape": shape, "dtype": obs_dtype}, "act": {"shape": act_shape or 1, "dtype": act_dtype}}
+    fields.update(rew={}, done={})
+    if stack == 1:
+        return {"buffer": ReplayBuffer(capacity, {**fields, "next_obs": fields["obs"]}), "stack": 0}
+    return {"buffer": ReplayBuffer(capacity, fields, next_of="obs", stack_compress="obs"), "stack": stack}
+
+
+def add(buffer, obs, act, rew, next_obs, done, truncated, first):
+    if buffer["stack"]:
+        frames = [obs] * buffer["stack"] if first else [*buffer["frames"][1:], obs]
+        buffer["frames"], obs, next_obs = frames, np.stack(frames, -1), np.stack([*frames[1:], next_obs], -1)
+    buffer["buffer"].add(obs=obs, act=act, rew=rew, next_obs=next_obs, done=done and not truncated)
+    if done:
+        buffer["buffer"].on_episode_end()
+
+
+def sample(buffer, size):
+    return buffer["buffer"].sample(size)
+
+
+def size(buffer):
+    return buffer["buffer"].get_stored_size()
