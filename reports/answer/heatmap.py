@@ -22,7 +22,7 @@ from results.verdicts import MATTERS, library_of
 #: Rows of at least this many bytes, such as frames, are large: copying one costs more than the call around it.
 LARGE_ROW = 4_096
 #: Upper ends of the shades on each side of 1; the last shade has no upper end.
-SHADES = (MATTERS, 2.0, 5.0, 20.0)
+SHADE_ENDS = (MATTERS, 2.0, 5.0, 20.0)
 #: The smallest and the largest batch of a call in a run: a user-defined workload has its own batch sizes.
 LEAST, MOST = min, max
 #: (benchmark, required parameters, heading of the column)
@@ -280,5 +280,5 @@ def shade_of(ratio: Ratio) -> int:
     if not ratio.figure.is_range and ratio.figure.low <= 1 <= ratio.figure.high:
         return 0
     distance = max(ratio.value, 1 / ratio.value)
-    steps = sum(distance > end for end in SHADES)
+    steps = sum(distance > end for end in SHADE_ENDS)
     return steps if ratio.value > 1 else -steps

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from reports.answer.heatmap import HeatCell, HeatColumn, HeatMap, HeatTable
-from reports.answer.shades import DARK, KEY, LIGHT
+from reports.answer.shades import SHADES
 
 #: theme -> colours of (page, text, faint text, lines)
 PAGES = {"light": ("#ffffff", "#1c2128", "#5d6673", "#d5dae1"), "dark": ("#0d1117", "#e4e8ee", "#9aa5b3", "#343c47")}
@@ -80,19 +80,18 @@ def _lines(column: HeatColumn) -> Sequence[str]:
 
 
 def _cell(cell: HeatCell, theme: str, x: float, y: float) -> Iterator[str]:
-    back, ink = (LIGHT if theme == "light" else DARK).get(cell.css, ("url(#none)", PAGES[theme][2]))
+    back, ink = getattr(SHADES[cell.css], theme) if cell.css in SHADES else ("url(#none)", PAGES[theme][2])
     yield f"<rect x='{x:.0f}' y='{y:.0f}' width='{CELL - 1}' height='{ROW - 1}' fill='{back}'/>"
     yield _text(x + CELL / 2, y + 15, cell.text, "m", ink)
 
 
 def _key(heat: HeatMap, theme: str, top: float, width: float) -> tuple[list[str], float]:
-    shades, each = LIGHT if theme == "light" else DARK, (width - 2 * MARGIN) / len(KEY)
-    parts = []
-    for place, (name, meaning) in enumerate(KEY.items()):
-        back, ink = shades[name]
+    parts, each = [], (width - 2 * MARGIN) / len(SHADES)
+    for place, shade in enumerate(SHADES.values()):
+        back, ink = getattr(shade, theme)
         x = MARGIN + place * each
         parts.append(f"<rect x='{x:.0f}' y='{top:.0f}' width='{each:.0f}' height='18' fill='{back}'/>")
-        parts.append(_text(x + each / 2, top + 13, meaning, "k m", ink))
+        parts.append(_text(x + each / 2, top + 13, shade.meaning, "k m", ink))
     top += 34
     for sign, meaning in heat.notes:
         parts.append(_text(MARGIN, top, f"{sign} {meaning}", "f"))

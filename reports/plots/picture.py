@@ -6,6 +6,7 @@ The Markdown page shows a PNG file in light colours.
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from collections.abc import Callable
@@ -62,8 +63,4 @@ def _for_the_page(svg: str, name: str) -> str:
     svg = svg.replace("'DejaVu Sans'", "var(--font)")
     for color, variable in CSS_OF.items():
         svg = svg.replace(color, variable)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{_attribute(name)}"', 1)
-
-
-def _attribute(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(name)}"', 1)

@@ -7,7 +7,7 @@ function make(tag, properties = {}, ...children) {
 }
 
 function shadeOf(value) {
-  const steps = SHADES.filter((end) => Math.max(value, 1 / value) > end).length;
+  const steps = SHADE_ENDS.filter((end) => Math.max(value, 1 / value) > end).length;
   return steps === 0 ? "same" : `${value > 1 ? "better" : "worse"}-${steps}`;
 }
 

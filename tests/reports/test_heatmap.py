@@ -9,7 +9,7 @@ import pytest
 from reports.answer.heatmap import heat_map, shade_of
 from reports.answer.heatmap_svg import PAGES, picture
 from reports.answer.sentences import sentences
-from reports.answer.shades import DARK, LIGHT
+from reports.answer.shades import SHADES
 from reports.figures.formatting import NOTHING
 from reports.figures.ratios import Ratio
 from reports.sections import context_of
@@ -96,21 +96,14 @@ def test_a_call_without_a_batch_has_no_column():
     ]
 
 
-def test_a_cell_without_a_figure_is_hatched():
+@pytest.mark.parametrize("change", [{"samples": [], "status": "left_out"}, {"status": "invalidated"}])
+def test_a_cell_without_a_figure_is_hatched(change):
+    """A withdrawn figure is not shown, either."""
     changed = use_run(blocks=1)
-    for record in changed.records:
-        if (record.peer, record.benchmark) == ("rllib", "sample_held"):
-            record.samples, record.status = [], "left_out"
+    (record,) = (each for each in changed.records if (each.peer, each.benchmark) == ("rllib", "sample_held"))
+    vars(record).update(change)
     missing = cell(table(changed), "rllib", "sample, 8 held")
     assert (missing.text, missing.css) == (NOTHING, "none")
-
-
-def test_a_withdrawn_figure_is_not_shown():
-    changed = use_run(blocks=1)
-    for record in changed.records:
-        if (record.peer, record.benchmark) == ("rllib", "sample_held"):
-            record.status, record.reason, record.invalidated_at = "invalidated", "counted twice", "abc"
-    assert cell(table(changed), "rllib", "sample, 8 held").css == "none"
 
 
 @pytest.mark.parametrize("theme", PAGES)
@@ -124,8 +117,8 @@ def test_the_picture_is_complete_and_deterministic(run, theme):
     assert f">200{TIMES}" in texts and "step, 10⁵" in texts
 
 
-@pytest.mark.parametrize("shades", [LIGHT, DARK])
-def test_text_contrasts_enough_with_its_shade(shades):
+@pytest.mark.parametrize("theme", PAGES)
+def test_text_contrasts_enough_with_its_shade(theme):
     """The contrast must be at least 4.5 to 1, the minimum of WCAG for small text."""
 
     def luminance(color):
@@ -133,8 +126,8 @@ def test_text_contrasts_enough_with_its_shade(shades):
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
-    for name, colors in shades.items():
-        darker, lighter = sorted(map(luminance, colors))
+    for name, shade in SHADES.items():
+        darker, lighter = sorted(map(luminance, getattr(shade, theme)))
         assert (lighter + 0.05) / (darker + 0.05) >= 4.5, name
 
 
