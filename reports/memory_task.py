@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reports.figures.formatting import NOTHING
+from reports.figures.formatting import NOTHING, span
 from reports.rendering import table
 
 RECORD = Path(__file__).resolve().parents[1] / "results" / "settings" / "r2d2.json"
@@ -28,7 +28,12 @@ def _rows(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         solved = [each for each in of if each["solved"]]
         best = [max(each["scores"]) for each in of]
         steps, transitions = (
-            f"{min(each[name] for each in solved):,} to {max(each[name] for each in solved):,}" if solved else NOTHING
+            span(_ends(each[name] for each in solved), "{:,}".format) if solved else NOTHING
             for name in ("steps", "transitions")
         )
-        yield agent, f"{len(solved)} of {len(of)}", steps, transitions, f"{min(best):.2f} to {max(best):.2f}"
+        yield agent, f"{len(solved)} of {len(of)}", steps, transitions, span(_ends(best), "{:.2f}".format)
+
+
+def _ends(values: Iterable[float]) -> tuple[float, float]:
+    found = list(values)
+    return min(found), max(found)

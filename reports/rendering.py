@@ -121,9 +121,10 @@ def block(text: object) -> Markup:
 
 
 def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> Markup:
-    """Return a table in Markdown. Columns of numbers are aligned to the right; an empty cell shows a dash."""
+    """Return a table in Markdown. Columns of numbers, except the first, are aligned to the right; an empty cell shows a
+    dash."""
     cells = [[escaped(cell if cell not in (None, "") else NOTHING) for cell in row] for row in rows]
-    kinds = ["--:" if _are_numbers([row[at] for row in cells]) else "---" for at in range(len(columns))]
+    kinds = ["--:" if at and _are_numbers([row[at] for row in cells]) else "---" for at in range(len(columns))]
     lines = [[escaped(column) for column in columns], kinds, *cells]
     return Markup("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
 

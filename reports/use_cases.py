@@ -9,7 +9,7 @@ from functools import cache
 
 import pandas as pd
 
-from reports.figures.formatting import NOTHING, TIMES, number
+from reports.figures.formatting import NOTHING, TIMES, number, span
 from reports.rendering import render
 from results import Run, frames
 
@@ -31,8 +31,7 @@ class Multiple:
     @property
     def spread(self) -> str:
         """The multiple, with its interval in parentheses."""
-        ends = f" ({self._number(self.low)} to {self._number(self.high)})" if self.launches > 1 else ""
-        return f"{self}{ends}"
+        return f"{self} ({span((self.low, self.high), self._number)})" if self.launches > 1 else str(self)
 
     def _number(self, value: float) -> str:
         """Format with two significant digits, or three if the multiple is near 1."""

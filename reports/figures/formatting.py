@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from statistics import median
 
 from results.jobs import Job
@@ -69,12 +70,17 @@ def number(value: float, digits: int = 3) -> str:
     return f"{rounded:,.{max(0, places)}f}"
 
 
+def span(ends: Iterable[float], form: Callable[[float], str] = number) -> str:
+    """Format both ends: "18.0 to 22.0"."""
+    return " to ".join(map(form, ends))
+
+
 def interval(figure: Figure, factor: float = 1.0) -> str:
-    """Format as [low, high], or as a range if there are too few launches for an interval."""
+    """Format as "(18.0 to 22.0)"; with two launches, which are too few for an interval, as "(range 18 to 22)"."""
     if figure.launches == 1:
-        return "one launch"
-    low, high = (number(end / factor, digits_of(figure)) for end in (figure.low, figure.high))
-    return f"range {low} to {high}" if figure.is_range else f"[{low}, {high}]"
+        return "(one launch)"
+    ends = span((figure.low / factor, figure.high / factor), partial(number, digits=digits_of(figure)))
+    return f"(range {ends})" if figure.is_range else f"({ends})"
 
 
 def times(value: float, digits: int = 3) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reports.figures.formatting import TIMES, digits_of, interval, number, times
+from reports.figures.formatting import TIMES, digits_of, interval, times
 from results import Record
 from results.statistics import Figure, figure, speed_up
 from results.verdicts import ENOUGH, FEWEST_CALLS, MATTERS
@@ -43,25 +43,8 @@ class Ratio:
 
     @property
     def words(self) -> str:
-        """The ratio and its interval for a sentence, or "more than 500"."""
-        return f"more than {self._bound}" if self.is_bound else f"{self.text} {self.sure}"
-
-    @property
-    def spoken(self) -> str:
-        """The ratio and its interval as they appear in a sentence: "1.94 (1.80 to 2.07)", or "more than 500"."""
-        if self.is_bound or self.figure.launches == 1:
-            return self.words
-        low, high = (number(end, digits_of(self.figure)) for end in (self.figure.low, self.figure.high))
-        return f"{self.text} ({low} to {high})"
-
-    @property
-    def sure(self) -> str:
-        """The interval, or in parentheses the reason why there is none."""
-        return self.interval if self.is_bound or self.interval.startswith("[") else f"({self.interval})"
-
-    @property
-    def interval(self) -> str:
-        return "" if self.is_bound else interval(self.figure)
+        """The ratio and its interval: "1.94 (1.80 to 2.07)", or "more than 500"."""
+        return f"more than {self._bound}" if self.is_bound else f"{self.text} {interval(self.figure)}"
 
     @property
     def _bound(self) -> str:

@@ -14,7 +14,7 @@ import hashlib
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,8 @@ from statistics import median
 import numpy as np
 from scipy import stats
 
+from reports.figures.formatting import span
+from reports.rendering import table
 from reports.tables.budget import run_minutes
 from results import Run, load
 from results.analysis import evidence, rules, verdict
@@ -54,7 +56,7 @@ class Share:
         if not self.of:
             return "not measured"
         interval = stats.binomtest(self.count, self.of).proportion_ci(0.95, method="exact")
-        return f"{self.count / self.of:.1%} [{interval.low:.1%}, {interval.high:.1%}] of {self.of:,}"
+        return f"{self.count / self.of:.1%} ({span(interval, '{:.1%}'.format)}) of {self.of:,}"
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def undecided(gates: Sequence[Sequence[Word]]) -> Share:
 def minutes(folder: Path, name: str) -> str:
     """Return the median and the range of the minutes that these gates took."""
     took = [run_minutes(run) or 0.0 for run in runs_of(folder, name)]
-    return f"{median(took):.1f} ({min(took):.1f} to {max(took):.1f})" if took else "not measured"
+    return f"{median(took):.1f} ({span((min(took), max(took)), '{:.1f}'.format)})" if took else "not measured"
 
 
 def words(gates: Gates) -> list[list[Word]]:
@@ -200,17 +202,13 @@ def lines(folder: Path = POWER) -> list[str]:
     return [
         f"Measured from {run.started[:10]} on {where}. Code that decides: `{fingerprint()}`.",
         "",
-        *_table(HEADER, rows(folder)),
+        table(HEADER, rows(folder)).rstrip(),
         "",
         "How much the rules against noise gain, in pairs of equal builds and benchmarks of one process. The rows for a",
         "quiet machine, one busy process and two busy processes were measured together, one pair per row at a time.",
         "",
-        *_table(NOISE_HEADER, noise_rows(folder)),
+        table(NOISE_HEADER, noise_rows(folder)).rstrip(),
     ]
-
-
-def _table(header: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *body)]
 
 
 def main() -> int:

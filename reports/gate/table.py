@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from reports.figures import formatting
-from reports.figures.formatting import percent
+from reports.figures.formatting import percent, span
+from reports.rendering import table as markdown_table
 from reports.rendering import worded
 from results.analysis.rules import COUNTS, FALSE_ALARM
 from results.analysis.verdict import FASTER, LESS_WORK, Verdict, Word
@@ -88,7 +89,7 @@ def _interval(verdict: Verdict) -> str:
         return "counted"
     if not all(math.isfinite(bound) and abs(bound) < 1e3 for bound in verdict.bounds):
         return "not yet known"
-    return " to ".join(map(percent, verdict.bounds))
+    return span(verdict.bounds, percent)
 
 
 def grown(change: float) -> str:
@@ -119,22 +120,17 @@ def text(verdicts: Sequence[Verdict]) -> str:
 
 def markdown(verdicts: Sequence[Verdict], commands: Sequence[str], answer: str) -> str:
     """Return the summary for a pull request: the answer, the verdicts that need attention, and the rest folded away."""
-    rows = [[cell.replace("|", "\\|") for cell in row] for row in rows_of(verdicts)]
+    rows = rows_of(verdicts)
     loud = [row for row in rows if row[0] != Word.PASS]
     quiet = [row for row in rows if row[0] == Word.PASS]
     parts = [f"**{answer}**"]
     if loud:
-        parts.append(_markdown_table(loud))
+        parts.append(markdown_table(COLUMNS, loud).strip())
     if commands:
         parts.append("\n".join(["```", *commands, "```"]))
     if quiet:
-        parts.append(said("folded", passed=len(quiet), table=_markdown_table(quiet)))
+        parts.append(said("folded", passed=len(quiet), table=markdown_table(COLUMNS, quiet).strip()))
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---:" if column in TO_THE_RIGHT else "---" for column in range(len(COLUMNS))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, rule, *rows))
 
 
 def sentence(verdicts: Sequence[Verdict]) -> str:

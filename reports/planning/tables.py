@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from reports.figures.formatting import NOTHING, gbit, number, share, times
+from reports.figures.formatting import NOTHING, gbit, number, share, span, times
 from reports.planning.costs import Cost, RequestCosts
 from reports.planning.errors import CPU, FIGURES, Compared, Model, typical
 from reports.planning.measured import Cell
@@ -52,7 +52,7 @@ def _padded(text: str, width: int, column: int) -> str:
 
 def plan_lines(plan: Plan, model: Model, cells: list[Cell]) -> list[str]:
     """Return a plan's tables and verdict."""
-    used = [[use.name, share(use.share), f"{share(use.low)} to {share(use.high)}"] for use in uses(plan, model)]
+    used = [[use.name, share(use.share), span((use.low, use.high), share)] for use in uses(plan, model)]
     wanted, most = simulated(plan, model)
     load = plan.load
     reached = [
@@ -120,8 +120,7 @@ def _ends(model: Model, name: str, rows: int, row_bytes: int, scale: float) -> s
     def of(costs: RequestCosts) -> float:
         return scale * float(getattr(costs, name).of(rows, row_bytes))
 
-    low, high = model.fit.interval(of)
-    return f"{number(of(model.fit.costs))} [{number(low)}, {number(high)}]"
+    return f"{number(of(model.fit.costs))} ({span(model.fit.interval(of))})"
 
 
 def _part(value: float) -> str:

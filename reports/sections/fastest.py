@@ -54,10 +54,10 @@ def _row(context: Context, answer: Answer) -> list[str]:
         job.label + (" (copying)" if answer.among_copying else ""),
         bold(context.signed(answer.winner, mark)) if answer.winner else "",
         figure(answer.figure),
-        "is the reference" if is_reference else _ratio(answer.over_reference),
+        "is the reference" if is_reference else _words(answer.over_reference),
         context.signed(answer.runner_up) if answer.runner_up else "",
         figure(answer.runner_up_figure),
-        _ratio(answer.over_runner_up),
+        _words(answer.over_runner_up),
         answer.sureness,
     ]
 
@@ -69,5 +69,5 @@ def _figure(unit: str, figure: Figure | None) -> str:
     return f"{scale.of(figure)} {scale.unit} {interval(figure, scale.factor)}"
 
 
-def _ratio(ratio: Ratio | None) -> str:
-    return f"{ratio.text} {ratio.interval}".strip() if ratio else ""
+def _words(ratio: Ratio | None) -> str:
+    return ratio.words if ratio else ""

@@ -50,7 +50,7 @@ def test_the_effect_of_the_lock_is_compared_with_the_claim_of_its_author():
     claims, _ = apex_tables(APEX_ARMS)
     for side, claimed in (("explorers", "3 to 4"), ("learner", "1.2 to 2")):
         row = claims["only the scope of the lock", side]
-        assert row["0 µs, N=8"].startswith(f"3.00{TIMES} [") and row["claimed"] == claimed
+        assert row["0 µs, N=8"].startswith(f"3.00{TIMES} (") and row["claimed"] == claimed
     assert claims["our buffer without a lock instead of the reference", "learner"]["claimed"] == ""
     assert not any("manager" in change for change, _ in claims)  # the manager was not measured
 

@@ -67,7 +67,7 @@ def test_the_page_says_what_the_budget_left_out(pages):
 
 def test_latencies_do_not_rank_peers(pages):
     told = figures_of(pages[1])
-    assert re.match(r"[\d.]+ 0\.034. \[", told["Latency: CartPole-v1", "reverb", "add p50, µs/call"])
+    assert re.match(r"[\d.]+ 0\.034. \(", told["Latency: CartPole-v1", "reverb", "add p50, µs/call"])
     assert told["Latency: CartPole-v1", "reverb", "add p99.9, µs/call"] == "skipped"
     assert "p99.9" not in section(pages[1], "Which peer is fastest")
 

@@ -26,9 +26,9 @@ def test_scales_are_chosen_by_magnitude(unit, values, shown):
 
 
 def test_intervals_are_formatted():
-    assert interval(Figure(2, 1, 3, 5)) == "[1.00, 3.00]"
-    assert interval(Figure(2, 1, 3, 2)) == "range 1.0 to 3.0"
-    assert interval(Figure(2, 2, 2, 1)) == "one launch"
+    assert interval(Figure(2, 1, 3, 5)) == "(1.00 to 3.00)"
+    assert interval(Figure(2, 1, 3, 2)) == "(range 1.0 to 3.0)"
+    assert interval(Figure(2, 2, 2, 1)) == "(one launch)"
 
 
 def test_sizes_counts_and_lists_are_formatted():

@@ -25,8 +25,8 @@ def pool(noise, shift=0.0, benchmarks=6):
 
 
 def test_a_share_has_its_exact_interval():
-    assert str(Share(0, 30)) == "0.0% [0.0%, 11.6%] of 30"
-    assert str(Share(1, 1)) == "100.0% [2.5%, 100.0%] of 1"
+    assert str(Share(0, 30)) == "0.0% (0.0% to 11.6%) of 30"
+    assert str(Share(1, 1)) == "100.0% (2.5% to 100.0%) of 1"
     assert str(Share(0, 0)) == "not measured"
 
 
@@ -53,8 +53,8 @@ def test_the_table_is_made_from_the_records(tmp_path):
         save(tmp_path / f"equal-{number}.json", gate_run(noise=0.02, launches=30, seed=number))
         save(tmp_path / f"slowed-20-{number}.json", gate_run(slower=0.2, noise=0.02, launches=30, benchmarks=1))
     rows = {name: (drawn, real) for name, drawn, real in power.rows(tmp_path)}
-    assert rows["gates with a false alarm"] == ("0.0% [0.0%, 16.8%] of 20", "0.0% [0.0%, 84.2%] of 2")
-    assert rows["20% slower, one process: found"][1] == "100.0% [15.8%, 100.0%] of 2"
+    assert rows["gates with a false alarm"] == ("0.0% (0.0% to 16.8%) of 20", "0.0% (0.0% to 84.2%) of 2")
+    assert rows["20% slower, one process: found"][1] == "100.0% (15.8% to 100.0%) of 2"
     assert rows["50% slower, several processes: found"] == ("not measured", "not measured")
     assert all(real == "not measured" for name, (_, real) in rows.items() if "another process" in name)
     save(tmp_path / f"{NEIGHBOUR}-pool.json", gate_run(noise=0.02, launches=30))

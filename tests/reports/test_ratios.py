@@ -20,7 +20,7 @@ def record(values, calls=None, peer="cpprb[MP]"):
 
 def test_a_ratio_of_two_launches_has_two_digits_and_a_remark():
     ratio = ratio_of(record([2.468, 2.568], peer="other"), record([1.0, 1.0]))
-    assert (ratio.text, ratio.interval) == (f"~2.5{TIMES}", "range 2.5 to 2.6")
+    assert ratio.words == f"~2.5{TIMES} (range 2.5 to 2.6)"
 
 
 def test_few_calls_of_the_reference_yield_a_lower_bound():

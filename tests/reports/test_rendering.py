@@ -50,7 +50,7 @@ def test_text_is_escaped_in_every_context(text, place):
 
 
 def test_columns_of_numbers_are_aligned_to_the_right():
-    rows = [["a", "1.5 [1, 2]", ""], ["b", "~>20", None], ["c", "skipped", ""]]
+    rows = [["a", "1.5 (1 to 2)", ""], ["b", "~>20", None], ["c", "skipped", ""]]
     rule = table(["name", "ratio", "empty"], rows).splitlines()[1]
     assert rule == "| --- | --: | --- |"
 

@@ -25,7 +25,7 @@ def test_memory_and_sharing_figures_do_not_rank_peers(tmp_path):
     told = figures_of(markdown)
     assert told["Memory: CartPole-v1", "cpprb_impl", "memory, plain, B/transition"].startswith("48 ")
     assert told["Memory: CartPole-v1", "baselines-style", "memory, next_of, B/transition"] == "skipped"
-    assert told["Sharing: CartPole-v1", OURS, "add 1 from N=4, rows/s"].startswith(f"8,080,000 50.0{TIMES} [")
+    assert told["Sharing: CartPole-v1", OURS, "add 1 from N=4, rows/s"].startswith(f"8,080,000 50.0{TIMES} (")
     assert told["Sharing: CartPole-v1", "cpprb[MP]", "add 1 from N=4, rows/s"] == "162,000"
 
 
@@ -39,7 +39,7 @@ def test_a_figure_from_before_a_failure_is_shown_with_a_mark_and_its_reason(tmp_
     assert "4 of 4 explorers added no rows (synthetic)" in markdown
     told = figures_of(markdown)
     assert told["Sharing: CartPole-v1", "cpprb[MP]", "add 1 from N=4, rows/s"] == "162,000 ¶"
-    assert told["Sharing: CartPole-v1", OURS, "add 1 from N=4, rows/s"].startswith(f"8,080,000 50.0{TIMES} [")
+    assert told["Sharing: CartPole-v1", OURS, "add 1 from N=4, rows/s"].startswith(f"8,080,000 50.0{TIMES} (")
 
 
 def test_a_run_of_memory_alone_refers_to_its_section(tmp_path):

@@ -113,25 +113,25 @@ def test_each_column_has_the_ratio_to_the_librarys_own_buffer():
         "buffer", "speed of the training, steps/s", "in the buffer, % of the time", "memory, B/transition",
         "last score", "p", "would find", "differing seeds",
     ]  # fmt: skip
-    assert found["speed of the training, steps/s"][OURS] == f"1,220 [1,200, 1,250]; 1.20{TIMES} [1.20, 1.20]"
-    assert found["memory, B/transition"][OURS] == f"28.0 [28.0, 28.0]; 2.00{TIMES} [2.00, 2.00]"
-    assert found["memory, B/transition"][REFERENCE] == "56.0 [56.0, 56.0]"
+    assert found["speed of the training, steps/s"][OURS] == f"1,220 (1,200 to 1,250); 1.20{TIMES} (1.20 to 1.20)"
+    assert found["memory, B/transition"][OURS] == f"28.0 (28.0 to 28.0); 2.00{TIMES} (2.00 to 2.00)"
+    assert found["memory, B/transition"][REFERENCE] == "56.0 (56.0 to 56.0)"
 
 
 def test_a_speed_measured_in_turns_has_no_ratio_and_appears_in_the_docs():
     run = learners_run({OURS: 1_200.0})
     for peer, speed in ((OURS, 1.02), (REFERENCE, 1.0)):
         add(run, "relative_speed", peer, [speed + 0.001 * block for block in range(SEEDS)], steps=1_000)
-    assert cells(run)["relative speed, in turns"][OURS] == "1.02 [1.02, 1.02]"
+    assert cells(run)["relative speed, in turns"][OURS] == "1.02 (1.02 to 1.02)"
     rows = {row[1]: row for row in trainings.speed_rows(context_of(run))}
-    assert rows[OURS] == ("DQN on CartPole", OURS, f"28.0 (2.00{TIMES})", "3.00", f"1.02{TIMES} [1.02, 1.02]")
-    assert rows[REFERENCE] == ("DQN on CartPole", REFERENCE, "56.0", "9.00", f"1.00{TIMES} [1.00, 1.00]")
+    assert rows[OURS] == ("DQN on CartPole", OURS, f"28.0 (2.00{TIMES})", "3.00", f"1.02{TIMES} (1.02 to 1.02)")
+    assert rows[REFERENCE] == ("DQN on CartPole", REFERENCE, "56.0", "9.00", f"1.00{TIMES} (1.00 to 1.00)")
     assert rows[PRIORITIZED][-1] == ""
 
 
 def test_without_turns_the_docs_state_the_speed_of_consecutive_trainings():
     rows = {row[1]: row for row in trainings.speed_rows(context_of(learners_run({OURS: 1_200.0})))}
-    assert (rows[OURS][-1], rows[REFERENCE][-1]) == (f"1.20{TIMES} [1.20, 1.20], one after the other", "")
+    assert (rows[OURS][-1], rows[REFERENCE][-1]) == (f"1.20{TIMES} (1.20 to 1.20), one after the other", "")
 
 
 def test_identical_trainings_are_reported_without_a_test():
@@ -162,29 +162,30 @@ def test_only_trainings_that_reached_the_target_count_for_the_steps_to_it():
     assert found["reached the target"] == {REFERENCE: "5 of 5", EXACT: "5 of 5", OURS: "0 of 5", PRIORITIZED: "4 of 5"}
     needed = found["steps to the target, steps"]
     assert needed[OURS] == "> 4,000"
-    assert needed[PRIORITIZED] == f"1,000 [900, 1,100]; 2.00{TIMES} [1.82, 2.22]"
+    assert needed[PRIORITIZED] == f"1,000 (900 to 1,100); 2.00{TIMES} (1.82 to 2.22)"
 
 
 def test_the_docs_state_the_outcomes_of_trainings_with_a_target():
     run = learners_run(needed={PRIORITIZED: [3_000.0, None, 1_000.0, None, None], OURS: [None] * SEEDS}, target=300.0)
     rows = list(trainings.outcome_rows(context_of(run)))
     name = "DQN on CartPole, 4,000 steps, target 300"
-    assert rows[0] == (name, REFERENCE, "5 of 5", "2,000", "400 [380, 415]")
-    assert (name, PRIORITIZED, "2 of 5", "2,000", "400 [380, 415]") in rows
-    assert (name, OURS, "0 of 5", "", "400 [380, 415]") in rows
+    assert rows[0] == (name, REFERENCE, "5 of 5", "2,000", "400 (380 to 415)")
+    assert (name, PRIORITIZED, "2 of 5", "2,000", "400 (380 to 415)") in rows
+    assert (name, OURS, "0 of 5", "", "400 (380 to 415)") in rows
     assert not list(trainings.outcome_rows(context_of(learners_run())))
 
 
 def test_ape_x_times_are_compared_over_the_seeds_with_which_both_buffers_solved_the_task():
     found = cells(apex_run(unsolved="cpprb[PER behind one lock]", solved_by=2))
-    assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; 1.50{TIMES} [1.50, 1.50]"
-    assert found["time, s"]["cpprb[PER behind one lock]"] == f"200 range 200 to 200; ~0.45{TIMES} (range 0.45 to 0.45)"
+    times = found["time, s"]
+    assert times["cpprb_impl[lock=none]"] == f"60.0 (60.0 to 60.0); 1.50{TIMES} (1.50 to 1.50)"
+    assert times["cpprb[PER behind one lock]"] == f"200 (range 200 to 200); ~0.45{TIMES} (range 0.45 to 0.45)"
 
 
 def test_ratios_to_a_reference_that_never_solved_the_task_are_bounds():
     found = cells(apex_run(unsolved="cpprb[MP]"))
     assert found["time, s"]["cpprb[MP]"] == "> 300"
-    assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 [60.0, 60.0]; more than 5{TIMES}"
+    assert found["time, s"]["cpprb_impl[lock=none]"] == f"60.0 (60.0 to 60.0); more than 5{TIMES}"
 
 
 def test_curves_end_with_the_last_training_run(monkeypatch):
