@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from results import Record
 from results.analysis.pairs import log_slow_downs
-from results.statistics import confidence, figure, holm, speed_up, speed_ups
+from results.statistics import confidence, detectable, figure, holm, least_p, p_equal, speed_up, speed_ups
 
 
 def record(better, values):
@@ -66,3 +67,17 @@ def test_p_values_are_adjusted_by_holms_method():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+def test_the_test_of_equality_is_exact():
+    apart = [1.0, 2.0, 3.0, 4.0, 5.0], [11.0, 12.0, 13.0, 14.0, 15.0]
+    assert p_equal(*apart) == pytest.approx(2 / 252) == pytest.approx(least_p(5, 5))
+    assert p_equal([1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0]) == 1
+    assert least_p(3, 3) > 0.05 > least_p(4, 4)
+
+
+def test_students_test_detects_the_detectable_difference():
+    random = np.random.default_rng(0)
+    least = detectable([-1.0, 1.0] * 3, [-1.0, 1.0] * 3)  # the standard deviation is sqrt(6/5)
+    one, other = (random.normal(mean, np.sqrt(1.2), (20_000, 6)) for mean in (0.0, least))
+    assert np.mean(stats.ttest_ind(one, other, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.01)
