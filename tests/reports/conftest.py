@@ -4,6 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from reports import plots
+from reports.page import page_of
 from results import Run
 
 from .synthetic_runs import large_run
@@ -23,11 +24,21 @@ def without_pictures() -> Iterator[None]:
         yield
 
 
+def pages_of(run: Run) -> tuple[str, str]:
+    """Return the HTML and the Markdown of a run's report."""
+    page = page_of(run)
+    return page.html, page.markdown
+
+
+def section(markdown: str, title: str) -> str:
+    """Return the section whose title begins with this text, without that text."""
+    return markdown.split(f"\n## {title}")[1].split("\n## ")[0]
+
+
 def figures_of(markdown: str) -> dict[tuple[str, str, str], str]:
     """Return the cells of a report's tables of all figures in Markdown: (suite and workload, peer, job) -> text."""
     found = {}
-    told = markdown.split("\n## All figures\n")[1].split("\n## ")[0]
-    for title, table in re.findall(r"^### (.*)$|((?:^\|.*\n)+)", told, re.MULTILINE):
+    for title, table in re.findall(r"^### (.*)$|((?:^\|.*\n)+)", section(markdown, "All figures\n"), re.MULTILINE):
         if title:
             heading = title
             continue

@@ -235,6 +235,25 @@ def add_integrity(run: Run) -> None:
                 record.fail("wrong", f"{found[benchmark]}\npython -m suites.integrity --peer='{peer}' --seed=7")
 
 
+def add_conformance(run: Run, seen: Mapping[str, Mapping[str, str | None]]) -> None:
+    """Add invented observations: peer -> check -> what was seen, or None for a check that the peer skips."""
+    run.add_workload(
+        name="numbered", version="1", source="synthetic", transitions=1, row_bytes=41, sha256="cd" * 32,
+        fields={"obs": {"shape": [4], "dtype": "float32"}},
+    )  # fmt: skip
+    for peer, checks in seen.items():
+        for check, word in checks.items():
+            record = run.cell(
+                suite="conformance", benchmark=check, peer=peer, workload="numbered", params={"draws": 40},
+                unit="draws", better="higher",
+            )  # fmt: skip
+            if word is None:
+                record.fail("skipped", f"{peer} has no priorities (synthetic)")
+            else:
+                record.seen = word
+                record.add_sample(0, 40)
+
+
 #: Invented bytes per transition on CartPole, in the order of MEMORY_JOBS.
 MEMORY_JOBS = ("plain", "priorities", "next_of")
 BYTES = {"cpprb_impl": (48, 57, 40), "cpprb": (46, 62, 41), "baselines-style": (200, 300, None)}

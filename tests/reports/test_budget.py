@@ -6,12 +6,12 @@ import pytest
 
 from reports.answer.heatmap import heat_map
 from reports.answer.sentences import sentences
-from reports.build import build
 from reports.page import page_of
 from reports.sections import context_of, features
 from reports.tables import notes
 
-from .synthetic_runs import add_integrity, throughput_run
+from .conftest import pages_of, section
+from .synthetic_runs import add_conformance, add_integrity, throughput_run
 from .synthetic_use import SHARED, add_shared, use_run
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -30,27 +30,7 @@ def said(run):
     return {each.reader: each.text for each in sentences(context_of(run))}
 
 
-def add_conformance(run, peers):
-    run.add_workload(
-        name="numbered", version="1", source="synthetic", transitions=1, row_bytes=41, sha256="cd" * 32,
-        fields={"obs": {"shape": [4], "dtype": "float32"}},
-    )  # fmt: skip
-    for peer in peers:
-        record = run.cell(
-            suite="conformance", benchmark="round_trip", peer=peer, workload="numbered", params={"draws": 40},
-            unit="draws", better="higher",
-        )  # fmt: skip
-        record.seen = "bit for bit: 64 rows"
-        record.add_sample(0, 40)
-
-
-def section(page, title):
-    return page.split(f"\n## {title}")[1].split("\n## ")[0]
-
-
-@pytest.fixture
-def pages(tmp_path):
-    return lambda run: [path.read_text(encoding="utf-8") for path in build(run, tmp_path)]
+SEEN = {peer: {"round_trip": "bit for bit: 64 rows"} for peer in ("cpprb_impl", "cpprb")}
 
 
 def test_a_job_without_a_figure_of_the_leader_is_not_a_win_for_another_peer():
@@ -124,7 +104,7 @@ def test_without_integrity_figures_the_rows_checked_in_ape_x_are_cited():
 
 def test_the_correctness_sentence_says_what_was_checked_for_each_peer():
     run = throughput_run(peers=("cpprb_impl", "cpprb", "rllib", "reverb"), blocks=1)
-    add_conformance(run, ("cpprb_impl", "cpprb"))
+    add_conformance(run, SEEN)
     assert said(run)["Correctness first"] == "Conformance: no fault found in cpprb_impl and cpprb."
     leave_out(run, suite="conformance", peer="cpprb")
     assert said(run)["Correctness first"] == (
@@ -145,10 +125,10 @@ def test_a_checked_variant_says_nothing_about_its_library():
     assert "seen in this run: integrity, torn" in facts["cpprb_impl[lock=buffer]"]
 
 
-def test_the_budget_is_shown_under_the_date(pages):
+def test_the_budget_is_shown_under_the_date():
     run = leave_out(use_run(blocks=1), suite="latency")
     leave_out(run, suite="integrity")
-    html, markdown = pages(run)
+    html, markdown = pages_of(run)
     left = sum(record.status == "left_out" for record in run.records)
     line = (
         f"10-minute budget: {run.declared - left} of {run.declared} figures measured, {left} left out. "
@@ -156,40 +136,40 @@ def test_the_budget_is_shown_under_the_date(pages):
     )
     assert line in markdown.partition("## The answer")[0]
     assert line in html.partition("</header>")[0]
-    assert "budget:" not in pages(use_run(blocks=3))[1]
+    assert "budget:" not in pages_of(use_run(blocks=3))[1]
 
 
-def test_peers_without_any_figure_are_listed_under_the_date(pages):
+def test_peers_without_any_figure_are_listed_under_the_date():
     run = leave_out(throughput_run(blocks=1), peer="rllib")
-    assert "left out. No figures for rllib." in pages(run)[1].partition("## The answer")[0]
+    assert "left out. No figures for rllib." in pages_of(run)[1].partition("## The answer")[0]
 
 
-def test_a_suite_left_out_entirely_is_reported_in_one_sentence(pages):
+def test_a_suite_left_out_entirely_is_reported_in_one_sentence():
     run = leave_out(use_run(blocks=1), suite="latency")
     run.command = "python -m suites.run --profile survey --peers all"
-    html, markdown = pages(leave_out(run, suite="integrity"))
+    html, markdown = pages_of(leave_out(run, suite="integrity"))
     told = "This suite was left out because of the time budget. To measure it: `make bench PEERS=all SUITES=latency`"
     assert section(markdown, "Latency").strip() == told
     assert "The integrity suite was left out because of the time budget, so this page does not say" in markdown
     assert '<section id="latency">' in html and '<a href="#integrity">' in html
 
 
-def test_the_counts_of_cells_without_a_figure_add_up(pages):
+def test_the_counts_of_cells_without_a_figure_add_up():
     run = leave_out(throughput_run(blocks=1), peer="rllib")
     run.records[0].samples, run.records[0].status = [], "interrupted"
     run.records[0].fail("skipped", "no such thing (synthetic)")
-    for page in pages(run):
+    for page in pages_of(run):
         assert (
             "29 of 36 declared cells have a result; 6 were left out because of the time budget; 1 more has no figure:"
             in page
         )
 
 
-def test_nouns_agree_with_their_numbers(pages):
+def test_nouns_agree_with_their_numbers():
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
     run.minutes, run.finished = 1.0, "2026-11-20T06:31:00Z"
     add_integrity_of_two(run)
-    markdown = pages(run)[1]
+    markdown = pages_of(run)[1]
     assert "This run has 1 launch per cell." in markdown
     assert "took 1 minute of its 1-minute budget." in markdown
     assert "no launch" not in markdown and "left_out" not in markdown
@@ -197,14 +177,14 @@ def test_nouns_agree_with_their_numbers(pages):
 
 def add_integrity_of_two(run):
     """Add conformance and integrity of two peers, with some records left out and some without evidence."""
-    add_conformance(run, ("cpprb_impl", "cpprb"))
+    add_conformance(run, SEEN)
     leave_out(run, suite="conformance", peer="cpprb")
     run.records[-2].seen = None
 
 
 def test_an_unchecked_peer_is_distinguished_from_one_that_passed():
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
-    add_conformance(run, ("cpprb_impl", "cpprb"))
+    add_conformance(run, SEEN)
     assert not any(sign == "no ◊:" for sign, _ in heat_map(context_of(run)).notes)
     leave_out(run, suite="conformance", peer="cpprb")
     assert ("no ◊:", "conformance of cpprb was not checked in this run") in heat_map(context_of(run)).notes

@@ -7,6 +7,7 @@ import re
 import shutil
 import statistics
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,9 +51,9 @@ def tab(browser) -> object:
     return browser.new_page()
 
 
-@pytest.fixture
-def visit(tab, file) -> Iterator[object]:
-    """Open the page at an address. Fails on an error in the console, or if anything else is loaded."""
+@contextmanager
+def opened(tab, file: Path) -> Iterator[object]:
+    """Open a page at a place. Fails on an error in the console, or if anything else is loaded."""
     troubles = []
     events = {
         "console": lambda message: troubles.append(message.text) if message.type == "error" else None,
@@ -62,10 +63,10 @@ def visit(tab, file) -> Iterator[object]:
     for event, listener in events.items():
         tab.on(event, listener)
 
-    def visit(choice: str = "", width: int = 1280, height: int = 800):
+    def visit(place: str = "", width: int = 1280, height: int = 800):
         tab.goto("about:blank")  # since a different fragment alone would not reload the page
         tab.set_viewport_size({"width": width, "height": height})
-        tab.goto(f"{file.as_uri()}#{choice}")
+        tab.goto(f"{file.as_uri()}#{place}")
         tab.wait_for_selector("body[data-ready]")
         return tab
 
@@ -73,6 +74,12 @@ def visit(tab, file) -> Iterator[object]:
     for event, listener in events.items():
         tab.remove_listener(event, listener)
     assert not troubles
+
+
+@pytest.fixture
+def visit(tab, file) -> Iterator[object]:
+    with opened(tab, file) as visit:
+        yield visit
 
 
 def peers(page) -> list[str]:
@@ -375,19 +382,11 @@ def report_file(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def report(browser, report_file) -> Iterator[object]:
-    """Open the report of a run at a place on its page. Fails on an error in the console."""
-    troubles, page = [], browser.new_page(viewport={"width": 1280, "height": 800})
-    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-
-    def visit(place: str = ""):
-        page.goto(f"{report_file.as_uri()}{place}")
-        page.wait_for_selector("body[data-ready]")
-        return page
-
-    yield visit
+    """Open the report of a run in a tab of its own."""
+    page = browser.new_page()
+    with opened(page, report_file) as visit:
+        yield visit
     page.close()
-    assert not troubles
 
 
 @needs_browser
@@ -407,15 +406,14 @@ def test_behaviour_that_is_promised_but_dangerous_is_marked(visit):
 
 @needs_browser
 def test_a_link_to_a_section_opens_it_and_keeps_the_table(report):
-    page = report("#suite=memory")
+    page = report("suite=memory")
     shown = table(page)
     page.locator('nav a[href="#method"]').click()
     assert page.locator("#method").is_visible() and table(page) == shown
     assert page.url.endswith("#method")
     page.locator("#suite").select_option("throughput")
     assert "suite=" not in page.url and table(page) != shown  # the default suite, throughput, is not in the address
-    page.goto("about:blank")
-    assert report("#method").locator("#method").is_visible()
+    assert report("method").locator("#method").is_visible()
 
 
 def run_of(name: str, started: str, factor: float = 1.0):

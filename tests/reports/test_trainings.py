@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from reports import plots
-from reports.build import build
 from reports.figures.formatting import TIMES
+from reports.page import page_of
 from reports.sections import context_of, trainings
 from results import Run
 from results.record import Sample
-from results.statistics import detectable, least_p, p_equal
 
+from .conftest import pages_of
 from .synthetic_runs import add_workload, empty_run, throughput_cell
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -141,12 +139,12 @@ def test_identical_trainings_are_reported_without_a_test():
 
 
 @pytest.mark.parametrize("different", ["weights", "score"])
-def test_trainings_that_unexpectedly_differ_are_a_fault_on_both_pages(different, tmp_path):
+def test_trainings_that_unexpectedly_differ_are_a_fault_on_both_pages(different):
     run = learners_run()
     next(each for each in run.records if (each.peer, each.benchmark) == (EXACT, different)).samples[2] = Sample(2, 1.0)
     assert cells(run)["differing seeds"][EXACT] == "2"
-    for page in build(run, tmp_path):
-        assert f"Fault: {EXACT} should draw the rows that {REFERENCE} draws" in page.read_text(encoding="utf-8")
+    for page in pages_of(run):
+        assert f"Fault: {EXACT} should draw the rows that {REFERENCE} draws" in page
 
 
 def test_different_returns_have_a_small_p_and_equal_returns_a_detectable_difference():
@@ -200,12 +198,12 @@ def test_curves_end_with_the_last_training_run(monkeypatch):
     assert [list(line) for line in drawn.values()] == [[60, 120]] * len(SECONDS)
 
 
-def test_rows_played_by_explorers_are_not_described_as_recorded(tmp_path):
+def test_rows_played_by_explorers_are_not_described_as_recorded():
     run = apex_run()
-    _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
+    markdown = page_of(run).markdown
     assert "CartPole-v1 is played by" in markdown and "| CartPole-v1 | " not in markdown
     throughput_cell(run, "add", 1, "cpprb[MP]", "CartPole-v1").add_sample(0, 1e-6)
-    _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
+    markdown = page_of(run).markdown
     assert "| CartPole-v1 | " in markdown and "is played by" not in markdown
 
 
@@ -220,8 +218,8 @@ def test_rows_played_by_explorers_are_not_described_as_recorded(tmp_path):
         (learners_run(seeds=3), {"no difference between scores could"}),
     ],
 )
-def test_only_the_shown_columns_are_explained(run, explained, tmp_path):
-    _, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path))
+def test_only_the_shown_columns_are_explained(run, explained):
+    markdown = page_of(run).markdown
     every = (
         "is the median over the seeds that reached it",
         "exact permutation test",
@@ -235,26 +233,12 @@ def test_only_the_shown_columns_are_explained(run, explained, tmp_path):
 )
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("peers", [{REFERENCE}, {OURS, EXACT}, {OURS, EXACT, PRIORITIZED, REFERENCE}])
-def test_incomplete_records_still_yield_a_page(benchmarks, drop, peers, tmp_path):
+def test_incomplete_records_still_yield_a_page(benchmarks, drop, peers):
     run = learners_run(seeds=2, target=300.0)
     withdrawn = [record for record in run.records if record.benchmark in benchmarks and record.peer in peers]
     if drop:
         run.records[:] = [record for record in run.records if record not in withdrawn]
     for record in withdrawn:
         record.status, record.reason, record.invalidated_at = "invalidated", "counted twice", "fedcba9876543210"
-    _, markdown = build(run, tmp_path)
-    assert "## Paired trainings" in markdown.read_text(encoding="utf-8")
-
-
-def test_the_test_of_equality_is_exact():
-    apart = [1.0, 2.0, 3.0, 4.0, 5.0], [11.0, 12.0, 13.0, 14.0, 15.0]
-    assert p_equal(*apart) == pytest.approx(2 / 252) == pytest.approx(least_p(5, 5))
-    assert p_equal([1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0]) == 1
-    assert least_p(3, 3) > 0.05 > least_p(4, 4)
-
-
-def test_students_test_detects_the_detectable_difference():
-    random = np.random.default_rng(0)
-    least = detectable([-1.0, 1.0] * 3, [-1.0, 1.0] * 3)  # the standard deviation is sqrt(6/5)
-    one, other = (random.normal(mean, np.sqrt(1.2), (20_000, 6)) for mean in (0.0, least))
-    assert np.mean(stats.ttest_ind(one, other, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.01)
+    markdown = page_of(run).markdown
+    assert "## Paired trainings" in markdown
