@@ -9,7 +9,7 @@ from functools import partial
 
 from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.checks import Check, integrity
-from reports.checks.integrity import APEX, safety_of
+from reports.checks.integrity import APEX
 from reports.commands import peers_option
 from reports.figures.formatting import listed
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
@@ -182,7 +182,7 @@ def _many_processes(context: Context) -> str:
     if len(plain) < 2 or not plain[1].measured:
         return ""
     adds, learns = plain
-    reference, safety = context.reference(suite_of(adds.suite)), safety_of(context.run)
+    reference = context.reference(suite_of(adds.suite))
     sound, checked, unchecked = _sound(context, list(learns.measured))
     best, idle = answer_among(learns, sound, reference), None
     if len(columns.working) == 2:
@@ -192,7 +192,8 @@ def _many_processes(context: Context) -> str:
             best, idle, adds = working, answer_among(learns, [str(working.winner)], reference), beside
     if best.winner is None:
         return said("none_sound", suite=adds.suite)
-    unsafe = {peer: each.found for peer, each in safety.items() if each.mark}
+    checks = integrity.outcomes(context.run)
+    unsafe = {peer: each.found for peer, each in checks.items() if each.passed is False}
     return said(
         "many_processes",
         place="in Ape-X" if adds.suite == APEX else "in empty loops",
@@ -213,7 +214,7 @@ def _sound(context: Context, measured: Sequence[str]) -> tuple[Sequence[str], st
     outcomes = integrity.rows_checked(context.run) if rows_only else integrity.outcomes(context.run)
     passed = {peer: outcome.passed for peer, outcome in outcomes.items()}
     if all(each is None for each in passed.values()):
-        return measured, "nothing_checked" if safety_of(context.run) else "", []
+        return measured, "nothing_checked" if integrity.outcomes(context.run) else "", []
     unknown = [peer for peer in measured if passed.get(peer) is None]
     sound = [peer for peer in measured if passed.get(peer)]
     if unknown and not sound:

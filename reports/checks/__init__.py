@@ -14,7 +14,7 @@ class Outcome:
     """What a suite of checks found about one peer. `passed` is None if the checks could not be completed."""
 
     passed: bool | None
-    found: str = ""  # what is wrong with it
+    found: str = ""  # what is wrong with it, or which checks could not be made
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.checks import Check, Outcome
@@ -35,47 +34,30 @@ CHECKS = {
 }
 
 
-@dataclass(frozen=True)
-class Safety:
-    """Whether one peer is sound. `found` says what is wrong with it, or which checks could not be made."""
-
-    word: str  # "sound", "unsafe" or "not tested"
-    found: str = ""
-
-    @property
-    def mark(self) -> str:
-        return UNSAFE if self.word == "unsafe" else ""
-
-
-def safety_of(run: Run) -> dict[str, Safety]:
-    """Map each peer to its safety, for peers declared in the integrity suite and for those whose rows were broken
-    elsewhere."""
+def outcomes(run: Run) -> dict[str, Outcome]:
+    """Map each peer to whether it is sound, for peers declared in the integrity suite and for those whose rows were
+    broken elsewhere."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
         if record.suite == SUITE.name or _is_broken_elsewhere(record):
             by_peer.setdefault(record.peer, []).append(record)
-    return {peer: _safety(records) for peer, records in by_peer.items()}
+    return {peer: _outcome(records) for peer, records in by_peer.items()}
 
 
 def _is_broken_elsewhere(record: Record) -> bool:
     return record.suite in BROKEN and (record.benchmark, record.status) == (WHOLE, "wrong")
 
 
-def _safety(records: Sequence[Record]) -> Safety:
+def _outcome(records: Sequence[Record]) -> Outcome:
     if wrong := [_fault(record) for record in records if record.status == "wrong"]:
-        return Safety("unsafe", ", ".join(dict.fromkeys(wrong)))
+        return Outcome(False, ", ".join(dict.fromkeys(wrong)))
     if missing := [CHECKS[record.benchmark][0] for record in records if not record.ok]:
-        return Safety("not tested", "" if len(missing) == len(records) else ", ".join(missing))
-    return Safety("sound")
+        return Outcome(None, "" if len(missing) == len(records) else ", ".join(missing))
+    return Outcome(True)
 
 
 def _fault(record: Record) -> str:
     return BROKEN[record.suite] if record.benchmark == WHOLE else CHECKS[record.benchmark][1]
-
-
-def outcomes(run: Run) -> dict[str, Outcome]:
-    passed = {"sound": True, "unsafe": False}
-    return {peer: Outcome(passed.get(each.word), each.found) for peer, each in safety_of(run).items()}
 
 
 def rows_checked(run: Run) -> dict[str, Outcome]:

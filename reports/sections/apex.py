@@ -171,14 +171,14 @@ def _claims(
 def _map(context: Context, rates: Mapping[str, Sequence[Job]], environments: Sequence[str]) -> Iterator[list[str]]:
     """Yield rows of an environment, a side and, for each number of explorers, the fastest sound buffers with their
     speed relative to the slowest buffer."""
-    safety = integrity.safety_of(context.run)
+    unsafe = {peer for peer, each in integrity.outcomes(context.run).items() if each.passed is False}
     for environment in environments:
         for side, jobs in rates.items():
             cells = []
             for explorers in _numbers(rates["explorers"]):
                 job = _pick(jobs, environment, explorers)
                 records = fastest_first(list(job.measured.values())) if job else []
-                sound = [each for each in records if not (each.peer in safety and safety[each.peer].mark)]
+                sound = [each for each in records if each.peer not in unsafe]
                 best = figure_of(sound[0]).value if sound else 0.0
                 alike = [each.peer for each in sound if best <= MATTERS * figure_of(each).value]
                 least = figure_of(records[-1]).value if records else 0.0

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from reports.checks import conformance
-from reports.checks.integrity import safety_of
+from reports.checks import conformance, integrity
 from reports.commands import narrowed
 from reports.figures.peers import without_evidence
 from reports.sections import context_of
@@ -46,6 +45,8 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
 
 #: Suites of buffers that processes share.
 SHARING = ("apex", "integrity", "solve_time", "hosts")
+#: Whether the checks between processes were passed, in words, the worst outcome first.
+SAFETY = {False: "unsafe", True: "sound", None: "not tested"}
 
 
 class TextTable:
@@ -98,10 +99,10 @@ def _suite(name: str) -> dict[str, Any]:
 def _peer(peer: RecordedPeer, contexts: Collection[Context]) -> dict[str, Any]:
     """Return what is known about a peer; for each of its checks, this is the worst outcome in any record."""
     here = [context for context in contexts if any(each.name == peer.name for each in context.run.peers)]
-    safety = [found for context in here if (found := safety_of(context.run).get(peer.name))]
+    safety = [found for context in here if (found := integrity.outcomes(context.run).get(peer.name))]
     contract = [found for context in here if (found := conformance.outcomes(context.run).get(peer.name))]
     shares = any(record.suite in SHARING and record.peer == peer.name for each in here for record in each.run.records)
-    worst = min(safety, key=lambda each: ("unsafe", "sound", "not tested").index(each.word), default=None)
+    worst = min(safety, key=lambda each: list(SAFETY).index(each.passed), default=None)
     broken = next((found for found in contract if found.passed is False), None)
     return {
         "name": peer.name,
@@ -110,7 +111,7 @@ def _peer(peer: RecordedPeer, contexts: Collection[Context]) -> dict[str, Any]:
         "usage": peer.usage,
         "framework": without_evidence(peer.features.get("framework", "")),
         "keeps": peer.known.keeps_references or "never",
-        "safety": worst.word if worst else "not tested" if shares else "one process",
+        "safety": SAFETY[worst.passed] if worst else "not tested" if shares else "one process",
         "fault": worst.found if worst else "",
         "contract": "broken" if broken else "kept" if any(found.passed for found in contract) else "not tested",
         "breach": broken.found if broken else "",
