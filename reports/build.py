@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BadRecord as error:
         print(f"bad run file: {error}", file=sys.stderr)
         return 1
-    print(f"report of {_shown(path)}: {', '.join(_shown(page) for page in written)}")
+    print(f"report of {os.path.relpath(path)}: {', '.join(map(os.path.relpath, written))}")
     if options.show and _has_display():
         webbrowser.open(written[0].resolve().as_uri())
     return 0
@@ -60,12 +60,6 @@ def _has_display() -> bool:
     """Whether the output goes to a terminal on this machine's own screen."""
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return sys.stdout.isatty() and bool(screen) and "SSH_CONNECTION" not in os.environ
-
-
-def _shown(path: Path) -> str:
-    """Return the path, relative to the working directory if it is inside it."""
-    here = Path.cwd()
-    return str(path.resolve().relative_to(here)) if path.resolve().is_relative_to(here) else str(path)
 
 
 if __name__ == "__main__":
