@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from reports.plots.looks import FAINT, GRID, INK, Look
+from reports.plots.looks import FAINT, INK, Look
 from results.statistics import Figure
 
 LEGEND_LINE = 4.5  # font sizes: enough to tell a dashed line from a dotted one behind a marker
@@ -29,22 +28,6 @@ def _log_ticks(axis: Axis, span: float) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:,.10g}"))
 
 
-def _frame(title: str, legend_rows: int) -> tuple[Drawing, Axes]:
-    """Start a picture of one plot, with room for a legend below it."""
-    picture = Drawing(figsize=(5.4, 3.1 + 0.22 * legend_rows), layout="constrained")
-    axes = picture.add_subplot()
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
-    return picture, axes
-
-
-def _finish(picture: Drawing, axes: Axes, columns: int) -> None:
-    """Add the grid and, if there are lines, the legend below the plot."""
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    if axes.get_legend_handles_labels()[0]:
-        picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=columns, handlelength=LEGEND_LINE)
-
-
 def scaling(
     title: str,
     lines: Mapping[str, Mapping[int, Figure]],
@@ -56,7 +39,9 @@ def scaling(
     """Draw one line per peer: its figure over `along` (such as the number of explorers), on a log axis. `marks` appear
     beside the peers' names.
     """
-    picture, axes = _frame(title, len(lines))
+    picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")  # with room for the legend
+    axes = picture.add_subplot()
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
     ticks = sorted({count for line in lines.values() for count in line})
     # Shifted slightly, so that intervals of equally fast peers do not hide each other.
     apart = 0.012 * (max(ticks) - min(ticks) or 1) if ticks else 0
@@ -79,7 +64,7 @@ def scaling(
     axes.set_xlabel(along)
     axes.set_ylabel(f"{unit}   (higher is better)")
     axes.tick_params(axis="y", colors=FAINT)
-    _finish(picture, axes, columns=1)
+    picture.legend(loc="outside lower left", frameon=False, fontsize=9, handlelength=LEGEND_LINE)
     return picture
 
 
@@ -110,8 +95,6 @@ def curves(
         low, high = ([getattr(line[at], end) for at in along_x] for end in ("low", "high"))
         axes.fill_between(along_x, low, high, color=look[peer].color, alpha=0.2, linewidth=0)
         axes.plot(along_x, [line[at].value for at in along_x], color=look[peer].color, linewidth=1.8)
-        axes.grid(axis="y", color=GRID, linewidth=0.8)
-        axes.set_axisbelow(True)
         axes.tick_params(labelsize=8.5, labelbottom=True)
     picture.supxlabel(along, fontsize=9)
     picture.supylabel(f"{unit}   (higher is better)", fontsize=9)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from reports.figures.formatting import percent
-from reports.plots.looks import FAINT, GRID, INK, PALETTE
+from reports.plots.looks import FAINT, INK, PALETTE
 
 WIDEST = 10.0  # a larger change, above +1,000%, is drawn at the edge
 LEAST_TOP = 0.01  # of the axis
@@ -48,6 +48,4 @@ def changes(what: Changes) -> Drawing:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: percent(value) if value else "0"))
     axes.set_xlabel(what.axis_label, fontsize=8)
     axes.tick_params(labelsize=8)
-    axes.grid(axis="y", color=GRID, linewidth=0.6)
-    axes.set_axisbelow(True)
     return picture
