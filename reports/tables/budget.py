@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 from reports.rendering import worded
-from results import Record, Run
+from results import Run
 from results.jobs import is_finding
 from results.words import counted
 
@@ -27,20 +28,11 @@ def left_out(run: Run, undecided: int = 0) -> str:
     return said("left_out", **about, undecided=undecided if run.is_whole else 0)
 
 
-def left_out_whole(run: Run) -> list[str]:
-    """Return the suites that have no figure because of the budget."""
-    suites = dict.fromkeys(record.suite for record in run.records if record.status == "left_out")
-    return [suite for suite in suites if not any(_has_result(each) for each in run.records if each.suite == suite)]
-
-
-def _has_result(record: Record) -> bool:
-    return record.ok or is_finding(record) or bool(record.samples)
-
-
-def peers_left_out_whole(run: Run) -> list[str]:
-    """Return the peers that have no figure because of the budget."""
-    peers = dict.fromkeys(record.peer for record in run.records if record.status == "left_out")
-    return [peer for peer in peers if not any(_has_result(each) for each in run.records if each.peer == peer)]
+def left_out_whole(run: Run, what: Literal["suite", "peer"] = "suite") -> list[str]:
+    """Return the suites or the peers that have no figure because of the budget."""
+    seen = {getattr(each, what) for each in run.records if each.ok or is_finding(each) or each.samples}
+    names = dict.fromkeys(getattr(each, what) for each in run.records if each.status == "left_out")
+    return [name for name in names if name not in seen]
 
 
 def budget_line(run: Run, spoken: Mapping[str, str], with_ratios: Collection[str]) -> str:
@@ -58,7 +50,7 @@ def budget_line(run: Run, spoken: Mapping[str, str], with_ratios: Collection[str
         declared=run.declared,
         dropped=dropped,
         suites=[spoken.get(suite, suite) for suite in left_out_whole(run)],
-        peers=peers_left_out_whole(run),
+        peers=left_out_whole(run, "peer"),
         launched_once=compared == {1} and bool(dropped or run.minutes is not None),
     )
 
