@@ -12,7 +12,7 @@ from reports.checks import Check, integrity
 from reports.checks.integrity import APEX
 from reports.commands import peers_option
 from reports.figures.formatting import listed
-from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
+from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of, careless_peers
 from reports.figures.ratios import Ratio, ratio_of
 from reports.rendering import worded
 from reports.sections.section import Context
@@ -81,7 +81,7 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: RecordedWorklo
     kept = [each for each in answers_of(run, mine, reference) if each.keeps_references]
     return said(
         "one_process",
-        copying=any(_careless(run, job) for job in mine),
+        copying=any(careless_peers(run, job) for job in mine),
         leader=leader,
         standing=_standing(leader, compared, reference),
         elsewhere=[_won(peer, answers) for peer, answers in others.items()],
@@ -156,13 +156,6 @@ def _ends(ratios: Sequence[Ratio]) -> list[str]:
 
 def _jobs(answers: Sequence[Answer]) -> str:
     return f"{counted(len(answers), 'job')} on {answers[0].job.workload}"
-
-
-def _careless(run: Run, job: Job) -> set[str]:
-    """Return the measured peers that keep references to the caller's arrays."""
-    return {
-        peer.name for peer in run.peers if peer.name in job.measured and peer.known.keeps(job.benchmark, job.params)
-    }
 
 
 def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:

@@ -96,7 +96,7 @@ def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Ans
     """Return one answer per job, or two if the fastest add keeps references instead of copying."""
     answers = []
     for job in jobs:
-        careless = {peer.name for peer in run.peers if peer.known.keeps(job.benchmark, job.params)}
+        careless = careless_peers(run, job)
         records = fastest_first(list(job.measured.values()))
         first = _answer(job, records, reference, careless, records)
         answers.append(first)
@@ -104,6 +104,11 @@ def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Ans
             copying = [record for record in records if record.peer not in careless]
             answers.append(_answer(job, copying, reference, set(), copying, among_copying=True))
     return answers
+
+
+def careless_peers(run: Run, job: Job) -> set[str]:
+    """Return the measured peers that keep references to the caller's arrays."""
+    return {name for name in job.measured if run.peer(name).known.keeps(job.benchmark, job.params)}
 
 
 def answer_among(job: Job, peers: Collection[str], reference: str | None) -> Answer:
