@@ -13,7 +13,7 @@ from typing import Any
 from adapters.behaviours import Behaviour
 from adapters.contract import Contract
 from suites.check import probes
-from suites.check.functions import Functions
+from suites.check.functions import BufferFunctions
 from suites.check.probes import draws, edges, rows
 from suites.check.probes.probing import BufferPool, Seen
 
@@ -99,7 +99,7 @@ def selected(only: frozenset[str]) -> tuple[CheckPart, ...]:
     return tuple(part for part in PARTS if not only or only & {*part.checks})
 
 
-def refusal(check: str, functions: Functions) -> str | None:
+def refusal(check: str, functions: BufferFunctions) -> str | None:
     """Return why this check cannot be made through these functions; None if nothing is known against it."""
     if functions.elsewhere and check in WITHIN_PROCESS:
         return "the buffer is in another Python"

@@ -39,7 +39,7 @@ class Misfit(Exception):  # noqa: N818 (what is found)
 
 
 @dataclass
-class Fit:
+class FamilyFit:
     """A family's source as it calls one class."""
 
     source: str = ""
@@ -53,9 +53,9 @@ class Fit:
         return self.exact, -sum(name not in FUNCTIONS for name in self.left_out)
 
 
-def fit(source: str, buffer: Callable[..., Any]) -> Fit:
+def fit(source: str, buffer: Callable[..., Any]) -> FamilyFit:
     """Return a family's source, fitted to this class. Raises `Misfit`."""
-    tree, found = ast.parse(source), Fit()
+    tree, found = ast.parse(source), FamilyFit()
     stated = {name: ast.literal_eval(node.value) for name, node in _assigned(tree) if name in STATED}
     _check_annotations(stated.get("ANNOTATED", {}), buffer, found)
     if not isinstance(buffer, type) and any(isinstance(node, ast.ClassDef) for node in tree.body):
@@ -95,7 +95,7 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.Assign]]:
             yield node.targets[0].id, node
 
 
-def _check_annotations(words: Mapping[str, str], buffer: Callable[..., Any], found: Fit) -> None:
+def _check_annotations(words: Mapping[str, str], buffer: Callable[..., Any], found: FamilyFit) -> None:
     annotations = signatures.constructor(buffer).annotations or {}
     for argument, word in words.items():
         if word not in annotations.get(argument, ""):
@@ -104,12 +104,12 @@ def _check_annotations(words: Mapping[str, str], buffer: Callable[..., Any], fou
 
 
 def _first(
-    writings: Sequence[ast.FunctionDef], buffer: Callable[..., Any], stated: Mapping[str, Any], found: Fit
+    writings: Sequence[ast.FunctionDef], buffer: Callable[..., Any], stated: Mapping[str, Any], found: FamilyFit
 ) -> ast.FunctionDef:
     """Return the first of these functions that fits the class. Raises the first one's `Misfit`."""
     kinds, misfits = stated.get("RETURNS", {}), []
     for node in writings:
-        trial = Fit()
+        trial = FamilyFit()
         try:
             _fit_function(node, buffer, stated.get("OPTIONAL", ()), trial)
             if isinstance(buffer, type) and node.name in kinds:
@@ -125,7 +125,7 @@ def _first(
     raise misfits[0]
 
 
-def _fit_function(node: ast.FunctionDef, buffer: Callable[..., Any], optional: Sequence[str], found: Fit) -> None:
+def _fit_function(node: ast.FunctionDef, buffer: Callable[..., Any], optional: Sequence[str], found: FamilyFit) -> None:
     before = _names_in(node)
     for call, called in _calls(node):
         if called == "Buffer":
@@ -161,7 +161,7 @@ def _is_buffer(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "buffer"
 
 
-def _fit_method(call: ast.Call, called: str, buffer: type, optional: Sequence[str], found: Fit) -> None:
+def _fit_method(call: ast.Call, called: str, buffer: type, optional: Sequence[str], found: FamilyFit) -> None:
     alike = next((group for group in names.METHODS if called in group), (called,))
     has = [name for name in (called, *alike) if callable(getattr(buffer, name, None))]
     if called == "__len__" and has[:1] != ["__len__"]:
@@ -186,7 +186,7 @@ def _fit_size(call: ast.Call, has: Sequence[str], buffer: type) -> None:
     call.func, call.args = (value, []) if has else (ast.Name("int", ast.Load()), [value])
 
 
-def _fit_call(call: ast.Call, accepted: Accepted, what: str, optional: Sequence[str], found: Fit) -> None:
+def _fit_call(call: ast.Call, accepted: Accepted, what: str, optional: Sequence[str], found: FamilyFit) -> None:
     if accepted.names is None:
         return
     passed: dict[str, ast.expr] = {}
@@ -259,7 +259,7 @@ def _swap_packages(tree: ast.Module, buffer: Callable[..., Any]) -> None:
             node.module = ALTERNATIVE[node.module] if ALTERNATIVE[node.module] in used else node.module
 
 
-def _drop_ways(tree: ast.Module, known: Sequence[str], make: ast.FunctionDef, buffer: Any, found: Fit) -> None:
+def _drop_ways(tree: ast.Module, known: Sequence[str], make: ast.FunctionDef, buffer: Any, found: FamilyFit) -> None:
     """Leave out the ways that need an option which `make` no longer has and the constructor does not name."""
     has = {each.arg for each in make.args.args}
     accepted = signatures.constructor(buffer)

@@ -70,7 +70,7 @@ class NotApplicable(Exception):  # noqa: N818 (a state rather than an error)
 
 
 @dataclass(frozen=True)
-class Functions:
+class BufferFunctions:
     """The functions of one buffer, by name, and the source from which a script can be made that repeats a finding."""
 
     named: Mapping[str, Callable[..., Any]]
@@ -101,7 +101,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
     return inspect.signature(function).parameters
 
 
-def load(source: str, where: str, buffer: type | None = None, imported: str = "", family: str = "") -> Functions:
+def load(source: str, where: str, buffer: type | None = None, imported: str = "", family: str = "") -> BufferFunctions:
     """Return the functions that this source defines, with `buffer` as its global `Buffer`. Raises `BadFunctions`."""
     defined: dict[str, Any] = {"__name__": "checked_functions", "__file__": where, "Buffer": buffer}
     linecache.cache[where] = (len(source), None, source.splitlines(keepends=True), where)  # for tracebacks
@@ -112,7 +112,7 @@ def load(source: str, where: str, buffer: type | None = None, imported: str = ""
     named = {name: defined[name] for name in FUNCTIONS if callable(defined.get(name))}
     if lacking := [name for name in ("make", "add", "sample") if name not in named]:
         raise BadFunctions(f"{where} must define make, add and sample, but lacks {', '.join(lacking)}")
-    return Functions(
+    return BufferFunctions(
         named,
         source,
         imported,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suites.check.fitting import Fit, Misfit, fit
-from suites.check.functions import BadFunctions, Functions, load
+from suites.check.fitting import FamilyFit, Misfit, fit
+from suites.check.functions import BadFunctions, BufferFunctions, load
 
 FOLDER = Path(__file__).parent / "families"
 #: Other values of LIKE. Where two families fit equally well, the first in the order of the file names is taken.
@@ -48,7 +48,7 @@ FORCED = "{buffer} cannot be called like {family}: {reason}"
 class Recognised:
     """The functions of a family, fitted to a class."""
 
-    functions: Functions
+    functions: BufferFunctions
     called: str  # how the class will be called, and why
 
 
@@ -88,7 +88,7 @@ def _known(like: str) -> str:
     return family
 
 
-def _own(path: str, buffer: Callable[..., Any], line: str) -> Functions:
+def _own(path: str, buffer: Callable[..., Any], line: str) -> BufferFunctions:
     try:
         source = Path(path).read_text()
     except OSError as error:
@@ -103,7 +103,7 @@ def _by_reason(misfits: Mapping[str, str]) -> str:
     return "\n".join(MISFIT.format(families=", ".join(names), reason=reason) for reason, names in families.items())
 
 
-def _fits(buffer: Callable[..., Any], tried: Sequence[str]) -> tuple[dict[str, Fit], Mapping[str, str]]:
+def _fits(buffer: Callable[..., Any], tried: Sequence[str]) -> tuple[dict[str, FamilyFit], Mapping[str, str]]:
     fits, misfits = {}, {}
     for family in tried:
         try:
@@ -113,7 +113,7 @@ def _fits(buffer: Callable[..., Any], tried: Sequence[str]) -> tuple[dict[str, F
     return fits, misfits
 
 
-def _called(name: str, family: str, found: Fit) -> str:
+def _called(name: str, family: str, found: FamilyFit) -> str:
     about = (FOLDER / f"{family}.py").read_text().split('"""')[1].splitlines()[0].rstrip(".")
     parts = [CALLED.format(buffer=name, family=family, about=about, calls="; ".join(found.calls))]
     if found.renamed:

@@ -1,4 +1,4 @@
-"""Functions of a file that another Python runs: one that can import the buffer, but is too old for this project.
+"""BufferFunctions of a file that another Python runs: one that can import the buffer, but is too old for this project.
 
 Arrays are copied between the two, so a check of memory that the buffer shares with its caller is not possible, nor is
 seeding global generators.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.check import served
-from suites.check.functions import FUNCTIONS, BadFunctions, Functions, NotApplicable
+from suites.check.functions import FUNCTIONS, BadFunctions, BufferFunctions, NotApplicable
 
 SERVED = Path(served.__file__)
 #: Exceptions that keep their class; others are only called so.
@@ -116,7 +116,7 @@ def _exception(name: str) -> type[Exception]:
     return KNOWN.get(name) or type(name, (Exception,), {})
 
 
-def load(file: Path, python: str, folder: Path | None = None) -> Functions:
+def load(file: Path, python: str, folder: Path | None = None) -> BufferFunctions:
     """Return functions that call those of a file in another Python, which imports modules from `folder`, too.
 
     Raises `BadFunctions`.
@@ -127,7 +127,7 @@ def load(file: Path, python: str, folder: Path | None = None) -> Functions:
         raise BadFunctions(about["bad"])
     named = {name: _calling(connection, name, arguments) for name, arguments in about["signatures"].items()}
     source = file.read_text(encoding="utf-8")
-    return Functions(named, source, ways=about["ways"], eps=about["eps"], alpha=about["alpha"], elsewhere=True)
+    return BufferFunctions(named, source, ways=about["ways"], eps=about["eps"], alpha=about["alpha"], elsewhere=True)
 
 
 def _calling(connection: Connection, name: str, arguments: list[tuple[str, int, bool]]) -> Callable[..., Any]:

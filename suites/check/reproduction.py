@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suites.check.functions import OPTIONS, STEP, Functions
+from suites.check.functions import OPTIONS, STEP, BufferFunctions
 from suites.check.subject import Subject
 
 MOST_LINES = 15
@@ -43,7 +43,7 @@ def added(subject: Subject, number: str = "i", buffer: str = "b", **step: str) -
     return f"add({', '.join([buffer, *(f'{name}={row[name]}' for name in given)])})"
 
 
-def script(functions: Functions, body: Sequence[str]) -> str:
+def script(functions: BufferFunctions, body: Sequence[str]) -> str:
     """Return a program of `body` and of what it needs of the functions' source."""
     text = "\n".join(body)
     parts = _parts(functions.source)

@@ -79,7 +79,7 @@ class _Kept:
         self.value = value
 
 
-class Server:
+class FunctionServer:
     """The file's functions, and the objects that the check holds: buffers, and indexes that are no plain data."""
 
     def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
@@ -158,7 +158,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever the buffer prints
     with open(functions, encoding="utf-8") as file:
         source = file.read()
-    Server(reads, writes).serve(source, functions, names)
+    FunctionServer(reads, writes).serve(source, functions, names)
 
 
 if __name__ == "__main__":

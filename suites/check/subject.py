@@ -10,7 +10,7 @@ import numpy as np
 
 from adapters.base import Array, Columns
 from suites.check import last_call
-from suites.check.functions import DRAW, OPTIONS, STEP, Functions, NotApplicable
+from suites.check.functions import DRAW, OPTIONS, STEP, BufferFunctions, NotApplicable
 
 #: Arguments of `add` that a probe need not pass.
 UNSAID: Mapping[str, Any] = {
@@ -39,9 +39,9 @@ class CheckSettings:
 class Subject:
     """The buffer to check, in one way of using it."""
 
-    functions: Functions
+    functions: BufferFunctions
     setting: CheckSettings = CheckSettings()
-    way: str = ""  # a name in `Functions.ways`, or "" for the plain way
+    way: str = ""  # a name in `BufferFunctions.ways`, or "" for the plain way
     options: Mapping[str, Any] = field(default_factory=dict)  # of the way
 
     @property

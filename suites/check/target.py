@@ -12,7 +12,7 @@ from adapters import registry
 from adapters.base import Adapter, Columns, Field, Spec, Step
 from suites.check import functions, recognise, remote
 from suites.check.bridge import adapter_of
-from suites.check.functions import BadFunctions, Functions
+from suites.check.functions import BadFunctions, BufferFunctions
 from suites.check.subject import CheckSettings, Subject
 
 PEER = "peer:"  # before the name of a peer of this project
@@ -58,12 +58,12 @@ def _through(file: Path) -> str:
     return f"through the functions in {file.name}"
 
 
-def _of(found: Functions, setting: CheckSettings, called: str) -> Target:
+def _of(found: BufferFunctions, setting: CheckSettings, called: str) -> Target:
     subject = Subject(found, setting)
     return Target(subject, adapter_of(subject), called)
 
 
-def functions_of(kind: type[Adapter]) -> Functions:
+def functions_of(kind: type[Adapter]) -> BufferFunctions:
     """Return the functions of an adapter. Scripts cannot repeat a finding through them, as they need this project."""
 
     def fields(obs_shape: Any, obs_dtype: str, act_shape: Any, act_dtype: str) -> Mapping[str, Field]:
@@ -101,4 +101,4 @@ def functions_of(kind: type[Adapter]) -> Functions:
         named |= {"make": make_prioritized, "update": update}
     if kind.contract.batch_add.value:
         named |= {"add_batch": add_batch}
-    return Functions(named, "", eps=kind.contract.eps)
+    return BufferFunctions(named, "", eps=kind.contract.eps)

@@ -20,14 +20,14 @@ ROWS, AHEAD = 64, 5  # new steps per learner step; learner steps by which explor
 EPISODES = 100  # of an evaluation
 
 
-class StepBuffer(Protocol):
+class ExplorersBuffer(Protocol):
     """Takes the steps of an explorer's environments, one of each per call."""
 
     def add(self, **columns: Any) -> Any: ...
 
 
 def explore(
-    number: int, agent: Agent, seed: int, buffer: StepBuffer, weights: NetworkWeights, progress: Counters
+    number: int, agent: Agent, seed: int, buffer: ExplorersBuffer, weights: NetworkWeights, progress: Counters
 ) -> None:
     """Explore until the training ends, at most `AHEAD` learner steps ahead of the learner."""
     torch.set_num_threads(1)

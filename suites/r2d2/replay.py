@@ -11,7 +11,7 @@ from torch import Tensor
 from adapters.base import Array, Field
 from cpprb_impl import MPPrioritizedReplayBuffer
 from cpprb_impl.torch import TensorSampler
-from suites.r2d2.explorer import ENVIRONMENTS, StepBuffer
+from suites.r2d2.explorer import ENVIRONMENTS, ExplorersBuffer
 from suites.r2d2.learner import Agent
 from suites.r2d2.over_reverb import ReverbReplay
 from suites.r2d2.task import OBS
@@ -21,11 +21,11 @@ ITEMS = 1_500  # sequences in a table of Reverb: about as many as begin in `CAPA
 ETA, EPS = 0.9, 1e-4  # of the priorities, as the shared buffer computes them
 
 
-class Replay(Protocol):
+class SequenceReplay(Protocol):
     """Used by the learner. The explorers add to `buffer`."""
 
     @property
-    def buffer(self) -> StepBuffer: ...
+    def buffer(self) -> ExplorersBuffer: ...
 
     def begin(self) -> None:
         """Called once, after the explorers were forked."""

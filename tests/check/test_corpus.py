@@ -14,7 +14,7 @@ import pytest
 
 from adapters import venvs
 from suites.check.corpus import releases
-from suites.check.corpus.__main__ import Result, faults
+from suites.check.corpus.__main__ import CorpusResult, faults
 from suites.check.outcome import CheckOutcome, CheckVerdict
 
 FAULTS = {each.number: each for each in releases.faults()}
@@ -46,26 +46,26 @@ def test_the_stubs_can_be_parsed_by_python_3_8():
 
 
 def test_a_fault_is_found_by_its_own_checks_only():
-    assert Result(FAULT, [FOUND, OTHER], [SILENT, OTHER]).is_as_published
-    assert not Result(FAULT, [OTHER], [SILENT]).is_as_published
+    assert CorpusResult(FAULT, [FOUND, OTHER], [SILENT, OTHER]).is_as_published
+    assert not CorpusResult(FAULT, [OTHER], [SILENT]).is_as_published
 
 
 def test_a_fault_that_the_mended_release_has_is_not_silent():
-    result = Result(FAULT, [FOUND], [FOUND])
+    result = CorpusResult(FAULT, [FOUND], [FOUND])
     assert result.still_found_by == [FOUND] and not result.is_as_published
 
 
 def test_a_mended_release_that_was_not_checked_is_not_silent():
-    assert not Result(FAULT, [FOUND], "no such release").is_as_published
-    assert Result(replace(FAULT, mended=""), [FOUND], "").is_as_published
+    assert not CorpusResult(FAULT, [FOUND], "no such release").is_as_published
+    assert CorpusResult(replace(FAULT, mended=""), [FOUND], "").is_as_published
 
 
 def test_another_behaviour_than_the_documentation_promises_is_found():
     fault = replace(FAULT, checks=(), promised={"weights_over": "the batch"})
     buffer, batch = (CheckOutcome("weights_over", CheckVerdict.PASSED, word) for word in ("the buffer", "the batch"))
-    assert Result(fault, [buffer], [batch]).is_as_published
-    assert not Result(fault, [batch], [batch]).is_as_published
-    assert not Result(fault, [replace(buffer, verdict=CheckVerdict.ABSENT)], [batch]).is_as_published
+    assert CorpusResult(fault, [buffer], [batch]).is_as_published
+    assert not CorpusResult(fault, [batch], [batch]).is_as_published
+    assert not CorpusResult(fault, [replace(buffer, verdict=CheckVerdict.ABSENT)], [batch]).is_as_published
 
 
 def test_checks_that_were_not_made_are_no_faults():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from adapters import legacy
-from suites.check.functions import Functions
+from suites.check.functions import BufferFunctions
 from suites.check.recognise import imported, recognise
 from suites.check.subject import CheckedBuffer, Subject
 from tests.check import standins
@@ -106,7 +106,7 @@ def in_library(text: str) -> Any:
     return imported(text)
 
 
-def filled(functions: Functions, rows: int = ROWS, **options: Any) -> CheckedBuffer:
+def filled(functions: BufferFunctions, rows: int = ROWS, **options: Any) -> CheckedBuffer:
     """Return a buffer of eight rows, to which numbered rows were added, of which each continues the one before."""
     buffer = Subject(functions).make(CAPACITY, **options)
     for i in range(rows):

@@ -68,11 +68,11 @@ def written(folder: Path, before_sample: str = "pass") -> Path:
     return file
 
 
-def loaded(folder: Path, before_sample: str = "pass") -> functions.Functions:
+def loaded(folder: Path, before_sample: str = "pass") -> functions.BufferFunctions:
     return remote.load(written(folder, before_sample), sys.executable)
 
 
-def filled(found: functions.Functions, dtype: str = "float32"):
+def filled(found: functions.BufferFunctions, dtype: str = "float32"):
     buffer = found.named["make"](4, seed=0)
     for i in range(6):
         found.named["add"](buffer, np.full((2, 3), i, dtype), i, float(i), np.full((2, 3), i + 1, dtype), i == 5)

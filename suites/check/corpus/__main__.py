@@ -30,7 +30,7 @@ COLUMNS = ("#", "library", "fault", "reference", "broken", "mended", "found by",
 
 
 @dataclass(frozen=True)
-class Result:
+class CorpusResult:
     """What the check said about a fault's two releases, or why a release could not be checked."""
 
     fault: Fault
@@ -123,16 +123,16 @@ def main() -> int:
         if args.quick:
             only = (frozenset(fault.checks) | fault.promised.keys()) & BEHAVIOURS.keys()
         if fault.out_of_scope:
-            results.append(Result(fault, "", ""))
+            results.append(CorpusResult(fault, "", ""))
         else:
             broken = of_release(fault, fault.broken, only)
-            results.append(Result(fault, broken, of_release(fault, fault.mended, only) if fault.mended else ""))
+            results.append(CorpusResult(fault, broken, of_release(fault, fault.mended, only) if fault.mended else ""))
         show(results[-1], args.all)
         write(results)
     return 0 if all(each.is_as_published for each in results) else 1
 
 
-def show(result: Result, every: bool) -> None:
+def show(result: CorpusResult, every: bool) -> None:
     number, library, _, _, broken, mended, found, silent = result.row
     print(f"{number:>3} {library}, {broken}: {found} | {mended}: {silent}", flush=True)
     for each in [*result.found_by, *result.still_found_by]:
@@ -144,7 +144,7 @@ def show(result: Result, every: bool) -> None:
     sys.stdout.flush()
 
 
-def write(results: Sequence[Result]) -> None:
+def write(results: Sequence[CorpusResult]) -> None:
     """Write all outcomes as JSON, and the table as Markdown."""
     OUT.mkdir(parents=True, exist_ok=True)
     seen = [asdict(each) for each in results]

@@ -13,14 +13,14 @@ from suites.check.probes.oracle import OF_ENVS, Tally, Wrong, observe
 from suites.check.probes.probing import Seen
 from suites.check.probes.stacks import FRAMES
 from suites.check.probes.steps import CAPACITY, looked_at, refusals
-from suites.check.probes.streams import Run, Stream, plain_ways, tells_limits, ways_with
+from suites.check.probes.streams import Stream, StreamRun, plain_ways, tells_limits, ways_with
 from suites.check.subject import Subject
 
 ENVS, POINTS = 3, 240
 SHARED = 46  # the capacity, which three environments may share
 
 
-class Environments(Behaviour):
+class KeptApart(Behaviour):
     """Whether rows have steps of one environment."""
 
     APART = "kept apart"
@@ -58,11 +58,11 @@ def environments(subject: Subject) -> dict[str, Seen]:
     for each, asked in every_way(subject):
         envs = int(each.options.get("envs", ENVS))
         with refusals(tally):
-            observe(Run(each, SHARED, Stream(envs, limits), asked), tally, POINTS)
+            observe(StreamRun(each, SHARED, Stream(envs, limits), asked), tally, POINTS)
     looked_at(tally)
-    words = dict.fromkeys(ANY, Environments.OTHER) | dict.fromkeys(OF_ENVS, Environments.MIXED)
-    seen = tally.seen(words, Environments.APART)
-    if seen.word == Environments.APART:
+    words = dict.fromkeys(ANY, KeptApart.OTHER) | dict.fromkeys(OF_ENVS, KeptApart.MIXED)
+    seen = tally.seen(words, KeptApart.APART)
+    if seen.word == KeptApart.APART:
         seen = _irregular(subject, limits) or seen
     return {"environments": seen}
 
@@ -74,9 +74,9 @@ def _irregular(subject: Subject, limits: bool) -> Seen | None:
         if each.options.get("envs", ENVS) != ENVS:
             continue
         with refusals(tally), suppress(ValueError, RuntimeError, AssertionError, IndexError, KeyError):
-            observe(Run(each, SHARED, Stream(ENVS, limits, irregular=True), asked), tally, POINTS)
-    seen = tally.seen(dict.fromkeys(ANY, Environments.ONLY_IN_TURN), Environments.APART)
-    return seen if seen.word != Environments.APART else None
+            observe(StreamRun(each, SHARED, Stream(ENVS, limits, irregular=True), asked), tally, POINTS)
+    seen = tally.seen(dict.fromkeys(ANY, KeptApart.ONLY_IN_TURN), KeptApart.APART)
+    return seen if seen.word != KeptApart.APART else None
 
 
 def cuts(subject: Subject) -> dict[str, Seen]:
@@ -87,7 +87,7 @@ def cuts(subject: Subject) -> dict[str, Seen]:
     for each, asked in every_way(subject):
         if each.options.get("envs", 1) == 1:
             with refusals(tally):
-                observe(Run(each, CAPACITY, Stream(cuts=True), asked), tally, POINTS)
+                observe(StreamRun(each, CAPACITY, Stream(cuts=True), asked), tally, POINTS)
     looked_at(tally)
     words = dict.fromkeys(ANY, CutEpisodes.WRONG) | dict.fromkeys(JOINED, CutEpisodes.JOINED)
     return {"cut_episodes": tally.seen(words | {Wrong.DONE_AT_LIMIT: CutEpisodes.TERMINAL}, CutEpisodes.APART)}
@@ -97,4 +97,4 @@ PROBES: Mapping[Callable[[Subject], dict[str, Seen]], tuple[str, ...]] = {
     environments: ("environments",),
     cuts: ("cut_episodes",),
 }
-CHECKS: Mapping[str, type[Behaviour]] = {"environments": Environments, "cut_episodes": CutEpisodes}
+CHECKS: Mapping[str, type[Behaviour]] = {"environments": KeptApart, "cut_episodes": CutEpisodes}

@@ -17,8 +17,8 @@ from suites.check.probes.streams import (
     EPISODE,
     LENGTHS,
     SIZE,
-    Run,
     Stream,
+    StreamRun,
     column,
     drawn,
     fed,
@@ -80,7 +80,7 @@ class GoalJudge(Judge):
                 self.tally.note(kind, self.run, int(rows.sum()), about, script)
 
 
-def other_goal(run: Run, number: int, last: int) -> list[str]:
+def other_goal(run: StreamRun, number: int, last: int) -> list[str]:
     """Return lines that show that the row of this step has a goal of another episode, or an earlier one."""
     obs = f'np.asarray(x["obs"]).reshape({SIZE}, -1)[:, -1]'
     goals = f'np.asarray(x["desired_goal"]).reshape({SIZE}, -1)[:, 0]'
@@ -106,7 +106,7 @@ def goals(subject: Subject) -> dict[str, Seen]:
     for each, asked in plain_ways(subject):
         for capacity, stream in streams:
             with refusals(tally):
-                observe(Run(each, capacity, stream, asked), tally, POINTS, judge=GoalJudge)
+                observe(StreamRun(each, capacity, stream, asked), tally, POINTS, judge=GoalJudge)
     looked_at(tally)
     return {"goals": tally.seen(WORDS, Goals.OF_EPISODE)}
 

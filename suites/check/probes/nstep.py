@@ -8,7 +8,7 @@ from adapters.behaviours import FAULT, HAZARD, Behaviour
 from suites.check.probes.oracle import Tally, Wrong, observe
 from suites.check.probes.probing import Seen
 from suites.check.probes.steps import CAPACITY, LARGE, POINTS, EndsTally, looked_at, refusals
-from suites.check.probes.streams import Run, Stream, tells_limits, ways_with
+from suites.check.probes.streams import Stream, StreamRun, tells_limits, ways_with
 from suites.check.subject import Subject
 
 STEPS, GAMMA = 3, 0.9
@@ -86,8 +86,8 @@ def returns(subject: Subject) -> dict[str, Seen]:
     tally, ends, limits = Tally(), EndsTally(), tells_limits(subject)
     for each, asked in ways_with(subject, "n_step", STEPS, gamma=GAMMA):
         with refusals(tally):
-            observe(Run(each, CAPACITY, Stream(limits=limits), asked), tally, POINTS)
-            ends.draw(Run(each, LARGE, Stream(limits=limits), asked))
+            observe(StreamRun(each, CAPACITY, Stream(limits=limits), asked), tally, POINTS)
+            ends.draw(StreamRun(each, LARGE, Stream(limits=limits), asked))
     looked_at(tally)
     return {
         "n_step_rewards": tally.seen(REWARDS, NStepRewards.OF_WINDOW),

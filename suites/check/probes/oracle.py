@@ -13,7 +13,17 @@ import numpy as np
 from adapters.base import Array, Columns
 from adapters.behaviours import Behaviour
 from suites.check.probes.probing import Seen
-from suites.check.probes.streams import EPISODE, LENGTHS, SIZE, Run, column, is_known, no_row, no_short_row, row_differs
+from suites.check.probes.streams import (
+    EPISODE,
+    LENGTHS,
+    SIZE,
+    StreamRun,
+    column,
+    is_known,
+    no_row,
+    no_short_row,
+    row_differs,
+)
 
 CHARACTERS = 160
 BATCHES = 3  # drawn after each step
@@ -54,7 +64,7 @@ OF_ENVS = (Wrong.SUM_OF_ENVS, Wrong.NEXT_OF_ENV, Wrong.STACK_OF_ENVS)
 
 
 @dataclass
-class Finding:
+class OracleFinding:
     """Rows that are wrong in one way, and one of them."""
 
     rows: int
@@ -66,17 +76,17 @@ class Tally:
     """What was wrong in all rows that were looked at, in several ways of using a buffer."""
 
     def __init__(self) -> None:
-        self.found: dict[StrEnum, Finding] = {}
+        self.found: dict[StrEnum, OracleFinding] = {}
         self.rows = 0
         self.ways: list[str] = []
         self.refused: list[str] = []
 
-    def note(self, wrong: StrEnum, run: Run, rows: int, about: str, body: Callable[[], list[str]]) -> None:
+    def note(self, wrong: StrEnum, run: StreamRun, rows: int, about: str, body: Callable[[], list[str]]) -> None:
         if wrong in self.found:
             self.found[wrong].rows += rows
         else:
             text = f"after {len(run.steps)} steps, {about}"
-            self.found[wrong] = Finding(rows, f"{run.name}: {text}" if run.name else text, body())
+            self.found[wrong] = OracleFinding(rows, f"{run.name}: {text}" if run.name else text, body())
 
     def seen(self, words: Mapping[StrEnum, Behaviour], sound: Behaviour, about: str = "") -> Seen:
         """Return the worst of these words that was found: the one that is declared last."""
@@ -93,7 +103,7 @@ class Tally:
 class Judge:
     """Compares the rows of one batch."""
 
-    def __init__(self, run: Run, batch: Columns, size: int, tally: Tally) -> None:
+    def __init__(self, run: StreamRun, batch: Columns, size: int, tally: Tally) -> None:
         self.run, self.batch, self.size, self.tally = run, batch, size, tally
         self.frames = run.frames(batch["obs"], size)
         self.number = self.frames[:, -1]
@@ -265,7 +275,7 @@ class Judge:
         return Wrong.STACK
 
 
-def observe(run: Run, tally: Tally, points: int, judge: type[Judge] = Judge) -> None:
+def observe(run: StreamRun, tally: Tally, points: int, judge: type[Judge] = Judge) -> None:
     """Judge batches that are drawn while `points` steps are added, once the buffer is half full."""
     tally.ways.append(run.name)
     for _ in range(points):

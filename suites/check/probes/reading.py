@@ -16,7 +16,7 @@ from suites.check.functions import NotApplicable
 from suites.check.probes.oracle import Tally, Wrong, observe
 from suites.check.probes.probing import Seen
 from suites.check.probes.steps import CAPACITY, POINTS, looked_at, refusals
-from suites.check.probes.streams import SIZE, Run, Stream, drawn, fed, plain_ways, tells_limits
+from suites.check.probes.streams import SIZE, Stream, StreamRun, drawn, fed, plain_ways, tells_limits
 from suites.check.subject import Subject
 
 READS = 100
@@ -31,7 +31,7 @@ class WrongRead(StrEnum):
     CHANGED = "a row, from one read to the next"
 
 
-class Reading(Behaviour):
+class ReadEffect(Behaviour):
     """What reading changes."""
 
     NOTHING = "changes nothing"
@@ -48,9 +48,9 @@ class Info(Behaviour):
 
 
 WORDS = {
-    WrongRead.OTHER_ROWS: Reading.OTHER_ROWS,
-    WrongRead.INDEXES: Reading.INDEXES,
-    WrongRead.CHANGED: Reading.ROWS,
+    WrongRead.OTHER_ROWS: ReadEffect.OTHER_ROWS,
+    WrongRead.INDEXES: ReadEffect.INDEXES,
+    WrongRead.CHANGED: ReadEffect.ROWS,
 }
 
 
@@ -59,16 +59,16 @@ def twice(subject: Subject) -> dict[str, Seen]:
     tally, by_index = Tally(), 0
     for each, asked in plain_ways(subject):
         with refusals(tally):
-            run = Run(each, CAPACITY, Stream(limits=tells_limits(subject)), asked)
+            run = StreamRun(each, CAPACITY, Stream(limits=tells_limits(subject)), asked)
             run.add(int(2.3 * CAPACITY))
             tally.ways.append(run.name)
             by_index += _read(run, tally)
     looked_at(tally)
     about = f"{tally.rows:,} rows, {by_index:,} of them by their indexes"
-    return {"reading": tally.seen(WORDS, Reading.NOTHING, about)}
+    return {"reading": tally.seen(WORDS, ReadEffect.NOTHING, about)}
 
 
-def _read(run: Run, tally: Tally) -> int:
+def _read(run: StreamRun, tally: Tally) -> int:
     """Return how many rows were read by their indexes."""
     first: dict[int, list[Any]] = {}
     by_index = 0
@@ -102,7 +102,7 @@ def _rows(batch: Columns) -> list[list[tuple[str, list[Any]]]]:
     return [[(name, np.asarray(batch[name][k]).ravel().tolist()) for name in names] for k in range(SIZE)]
 
 
-def same_rows(run: Run, number: int) -> list[str]:
+def same_rows(run: StreamRun, number: int) -> list[str]:
     names = f"[n for n in {READ[1:3]} if n in x]"
     return [
         *fed(run),
@@ -112,7 +112,7 @@ def same_rows(run: Run, number: int) -> list[str]:
     ]
 
 
-def same_indexes(run: Run) -> list[str]:
+def same_indexes(run: StreamRun) -> list[str]:
     return [
         *fed(run),
         "import copy",
@@ -121,7 +121,7 @@ def same_indexes(run: Run) -> list[str]:
     ]
 
 
-def same_steps(run: Run) -> list[str]:
+def same_steps(run: StreamRun) -> list[str]:
     obs = 'np.asarray(x["obs"])'
     return [
         *fed(run),
@@ -136,11 +136,11 @@ def info(subject: Subject) -> dict[str, Seen]:
     tally = Tally()
     for each, asked in plain_ways(subject):
         with refusals(tally):
-            run = Run(each, CAPACITY, Stream(limits=tells_limits(subject)), asked)
+            run = StreamRun(each, CAPACITY, Stream(limits=tells_limits(subject)), asked)
             observe(run, tally, POINTS // 2)
     looked_at(tally)
     return {"info": tally.seen({Wrong.INFO: Info.OTHER}, Info.OF_STEP)}
 
 
 PROBES: Mapping[Callable[[Subject], dict[str, Seen]], tuple[str, ...]] = {twice: ("reading",), info: ("info",)}
-CHECKS: Mapping[str, type[Behaviour]] = {"reading": Reading, "info": Info}
+CHECKS: Mapping[str, type[Behaviour]] = {"reading": ReadEffect, "info": Info}

@@ -12,7 +12,7 @@ import numpy as np
 from adapters.base import Array, Columns
 from suites.check.functions import OPTIONS
 from suites.check.probes.oracle import Tally
-from suites.check.probes.streams import EPISODE, LENGTHS, SIZE, Run, drawn_windows, fed, is_known
+from suites.check.probes.streams import EPISODE, LENGTHS, SIZE, StreamRun, drawn_windows, fed, is_known
 
 LENGTH = 4
 BATCHES = 3  # drawn after each step
@@ -39,7 +39,7 @@ class WrongWindow(StrEnum):
 class WindowJudge:
     """Compares the windows of one batch, (size, length)."""
 
-    def __init__(self, run: Run, batch: Columns, size: int, length: int, tally: Tally) -> None:
+    def __init__(self, run: StreamRun, batch: Columns, size: int, length: int, tally: Tally) -> None:
         self.run, self.batch, self.size, self.length, self.tally = run, batch, size, length, tally
         self.numbers = self._frames("obs")
         mask = self._column("mask")
@@ -126,7 +126,7 @@ class WindowJudge:
             self.tally.note(wrong, self.run, int(windows.sum()), about, script)
 
 
-def no_window(run: Run, length: int, numbers: Sequence[int], name: str, got: Sequence[int]) -> list[str]:
+def no_window(run: StreamRun, length: int, numbers: Sequence[int], name: str, got: Sequence[int]) -> list[str]:
     """Return lines that show that windows have these observations, and these values in another column."""
     size = f"{SIZE}, {length}, -1"
     odd = f'(np.asarray(x["obs"]).reshape({size})[:, :, -1] == {list(numbers)}).all(1)'
@@ -139,7 +139,7 @@ def length_of(run_options: dict[str, Any]) -> int:
     return int(run_options.get("length", LENGTH))
 
 
-def observe_windows(run: Run, tally: Tally, points: int, length: int) -> None:
+def observe_windows(run: StreamRun, tally: Tally, points: int, length: int) -> None:
     """Judge windows that are drawn while `points` steps are added, once the buffer is three quarters full."""
     tally.ways.append(run.name)
     for _ in range(points):

@@ -8,7 +8,7 @@ from adapters.behaviours import FAULT, HAZARD, Behaviour
 from suites.check.probes.oracle import Tally, Wrong, observe
 from suites.check.probes.probing import Seen
 from suites.check.probes.steps import CAPACITY, LARGE, POINTS, EndsTally, EpisodeEnds, looked_at, refusals
-from suites.check.probes.streams import Run, Stream, tells_limits, ways_with
+from suites.check.probes.streams import Stream, StreamRun, tells_limits, ways_with
 from suites.check.subject import Subject
 
 FRAMES = 4
@@ -81,8 +81,8 @@ def frames(subject: Subject) -> dict[str, Seen]:
     tally, ends, limits = Tally(), EndsTally(), tells_limits(subject)
     for each, asked in ways_with(subject, "stack", FRAMES):
         with refusals(tally):
-            observe(Run(each, CAPACITY, Stream(limits=limits), asked), tally, POINTS)
-            ends.draw(Run(each, LARGE, Stream(limits=limits), asked))
+            observe(StreamRun(each, CAPACITY, Stream(limits=limits), asked), tally, POINTS)
+            ends.draw(StreamRun(each, LARGE, Stream(limits=limits), asked))
     looked_at(tally)
     return {
         "stack_frames": tally.seen(FOUND, StackedFrames.OF_EPISODE),

@@ -19,9 +19,9 @@ from suites.check.probes.streams import (
     LENGTHS,
     NO_LIMITS,
     SIZE,
-    Refused,
-    Run,
+    StepRefused,
     Stream,
+    StreamRun,
     column,
     never,
     plain_ways,
@@ -97,7 +97,7 @@ def refusals(tally: Tally) -> Iterator[None]:
     """Note that the buffer refuses to be used in a way, and go on."""
     try:
         yield
-    except Refused as error:
+    except StepRefused as error:
         tally.refused.append(str(error))
 
 
@@ -106,13 +106,13 @@ def rows(subject: Subject) -> dict[str, Seen]:
     tally, limits, ends = Tally(), tells_limits(subject), EndsTally()
     for each, asked in plain_ways(subject):
         with refusals(tally):
-            observe(Run(each, CAPACITY, Stream(limits=limits), asked), tally, POINTS)
-            ends.draw(Run(each, LARGE, Stream(limits=limits), asked))
+            observe(StreamRun(each, CAPACITY, Stream(limits=limits), asked), tally, POINTS)
+            ends.draw(StreamRun(each, LARGE, Stream(limits=limits), asked))
     if not tally.rows and limits:  # steps that end by a time limit are refused, perhaps
         for each, asked in plain_ways(subject):
             with refusals(tally):
-                observe(Run(each, CAPACITY, Stream(limits=False), asked), tally, POINTS)
-                ends.draw(Run(each, LARGE, Stream(limits=False), asked))
+                observe(StreamRun(each, CAPACITY, Stream(limits=False), asked), tally, POINTS)
+                ends.draw(StreamRun(each, LARGE, Stream(limits=False), asked))
     looked_at(tally)
     return {
         "step_fields": tally.seen(FIELDS, StepFields.ONE_STEP),
@@ -134,7 +134,7 @@ def time_limits(subject: Subject) -> dict[str, Seen]:
     tally, word = Tally(), TimeLimits.TERMINAL_IN_A_WAY
     for each, asked in plain_ways(subject):
         with refusals(tally):
-            observe(Run(each, CAPACITY, Stream(), asked), tally, POINTS // 2)
+            observe(StreamRun(each, CAPACITY, Stream(), asked), tally, POINTS // 2)
         if Wrong.DONE_AT_LIMIT in tally.found and not each.way:
             word = TimeLimits.TERMINAL
     if not tally.rows and tally.refused:
@@ -156,7 +156,7 @@ class EndsTally:
         self.never: dict[str, tuple[str, list[str]]] = {}
         self.ends = 0
 
-    def draw(self, run: Run) -> None:
+    def draw(self, run: StreamRun) -> None:
         run.add(int(WRAPS * run.capacity))
         batches = [run.buffer.sample(SIZE)["obs"] for _ in range(DRAWS // SIZE)]
         numbers = np.concatenate([run.frames(obs, SIZE)[:, -1] for obs in batches])
@@ -180,7 +180,7 @@ class EndsTally:
         return Seen(sound.value, f"all {self.ends} first and last steps", self.ends)
 
 
-def inner_steps(run: Run) -> Array:
+def inner_steps(run: StreamRun) -> Array:
     """Return the steps that any buffer must have, without those that need rows beyond the oldest or newest ones."""
     margin = (run.n_step + run.stack) * run.stream.envs + 1
     steps = np.array(run.steps[-int(OLD * run.capacity) + margin : -margin])
@@ -220,7 +220,7 @@ def reset_steps(subject: Subject) -> dict[str, Seen]:
     tally = Tally()
     for each, asked in plain_ways(subject):
         with refusals(tally):
-            run = Run(each, CAPACITY, Stream(limits=tells_limits(subject), resets=True), asked)
+            run = StreamRun(each, CAPACITY, Stream(limits=tells_limits(subject), resets=True), asked)
             observe(run, tally, POINTS, judge=JudgeWithResets)
     looked_at(tally)
     wrong = dict.fromkeys((*FIELDS, *NEXT, *DONE), ResetSteps.CHANGED)

@@ -58,11 +58,11 @@ class Stream:
         return (episode % 2 == 0) & self.limits
 
 
-class Refused(Exception):  # noqa: N818 (what the buffer did)
+class StepRefused(Exception):  # noqa: N818 (what the buffer did)
     """The buffer refuses to be made in this way, or a step that ends by a time limit."""
 
 
-class Run:
+class StreamRun:
     """A buffer that is fed a stream, and what was fed so far."""
 
     def __init__(self, subject: Subject, capacity: int, stream: Stream, asked: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Run:
         except Exception as error:
             if not (subject.way or asked):
                 raise
-            raise Refused(said(error)) from error
+            raise StepRefused(said(error)) from error
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Run:
                 self.buffer.add(**step, env=self.env_of(number))
             except Exception as error:
                 if truncated:
-                    raise Refused(said(error)) from error
+                    raise StepRefused(said(error)) from error
                 raise
             if end and limit and self.stream.cuts:
                 self.buffer.cut()
@@ -176,7 +176,7 @@ def ways_with(subject: Subject, option: str, value: int, **more: Any) -> list[tu
 # Lines of scripts
 
 
-def fed(run: Run) -> list[str]:
+def fed(run: StreamRun) -> list[str]:
     """Return lines that make a buffer `b` and feed it as many steps of the stream."""
     stream, count = run.stream, len(run.steps)
     steps, each = "for t in range(L[e % 7])", "e, t"
@@ -220,13 +220,13 @@ def drawn_windows(length: int) -> str:
     return f"[windows(b, {SIZE}, {length}) for _ in range({DRAWN // SIZE})]"
 
 
-def never(run: Run, number: int) -> list[str]:
+def never(run: StreamRun, number: int) -> list[str]:
     """Return lines that show that a step is never drawn."""
     obs = f'np.asarray(x["obs"]).reshape({SIZE}, -1)[:, -1]'
     return [*fed(run), f"assert {number} in np.concatenate([{obs} for x in {drawn()}])"]
 
 
-def row_differs(run: Run, number: int, column: str, accepted: Sequence[Any]) -> list[str]:
+def row_differs(run: StreamRun, number: int, column: str, accepted: Sequence[Any]) -> list[str]:
     """Return lines that compare a column of the row of this step with values that are right."""
     obs = f'np.asarray(x["obs"]).reshape({SIZE}, -1)[:, -1]'
     right = f"any(np.allclose(y, z) for z in {list(accepted)})"
@@ -237,20 +237,20 @@ def row_differs(run: Run, number: int, column: str, accepted: Sequence[Any]) -> 
     ]
 
 
-def no_row(run: Run, number: int) -> list[str]:
+def no_row(run: StreamRun, number: int) -> list[str]:
     """Return lines that show that an observation is returned which begins no step; -1: one of different cells."""
     obs = f'np.asarray(x["obs"]).reshape({SIZE}, -1)'
     is_odd = f"{obs}[:, -1] == {number}" if number >= 0 else f"np.ptp({obs}, axis=1) > 0"
     return [*fed(run), f"for x in {drawn()}: assert not ({is_odd}).any(), x"]
 
 
-def no_short_row(run: Run, number: int) -> list[str]:
+def no_short_row(run: StreamRun, number: int) -> list[str]:
     """Return lines that show that a step is returned which must not be, since its batch has no discount."""
     obs = f'np.asarray(x["obs"]).reshape({SIZE}, -1)[:, -1]'
     return [*fed(run), f'for x in {drawn()}: assert "discount" in x or {number} not in {obs}']
 
 
-def is_known(run: Run, numbers: Array) -> Array:
+def is_known(run: StreamRun, numbers: Array) -> Array:
     """Return which numbers are those of steps that were added."""
     return (numbers >= EPISODE) & (run.when[numbers] >= 0)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from adapters.base import Array, Columns
 from adapters.behaviours import Behaviour, Meaning
-from suites.check.functions import OPTIONS, Functions, NotApplicable
+from suites.check.functions import OPTIONS, BufferFunctions, NotApplicable
 from suites.check.probes.probing import Seen, own
 from suites.check.reproduction import added, made
 from suites.check.subject import Subject
@@ -57,7 +57,8 @@ class Manners:
     distinct: bool = False  # only the first row of a batch is an independent draw
 
 
-_known: dict[tuple[int, str], tuple[Functions, Manners]] = {}  # by the functions, which are kept alive, and the kind
+#: By the functions, which are kept alive, and the kind.
+_known: dict[tuple[int, str], tuple[BufferFunctions, Manners]] = {}
 
 
 def manners(subject: Subject, asked: Mapping[str, Any]) -> Manners:

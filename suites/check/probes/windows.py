@@ -19,8 +19,8 @@ from suites.check.probes.streams import (
     EPISODE,
     LENGTHS,
     SIZE,
-    Run,
     Stream,
+    StreamRun,
     drawn_windows,
     fed,
     tells_limits,
@@ -116,7 +116,7 @@ def steps(subject: Subject) -> dict[str, Seen]:
         for envs in (1, 3) if subject.functions.accepts("add", "env") else (1,):
             if each.options.get("envs", envs) == envs:
                 with refusals(tally):
-                    run = Run(each, CAPACITY if envs == 1 else 2 * CAPACITY, Stream(envs, limits), asked)
+                    run = StreamRun(each, CAPACITY if envs == 1 else 2 * CAPACITY, Stream(envs, limits), asked)
                     observe_windows(run, tally, POINTS, length)
     looked_at(tally)
     return {
@@ -133,7 +133,7 @@ def starts(subject: Subject) -> dict[str, Seen]:
     draws = subject.setting.draws
     for each, asked in ways(subject):
         with refusals(Tally()):
-            run = Run(each, LARGE, Stream(limits=tells_limits(subject)), asked)
+            run = StreamRun(each, LARGE, Stream(limits=tells_limits(subject)), asked)
             length = length_of(asked | dict(each.options))
             run.add(int(WRAPS * LARGE))
             counted = max(draws, EXPECTED * LARGE)
@@ -155,7 +155,7 @@ def starts(subject: Subject) -> dict[str, Seen]:
     return {"window_starts": Seen(word.value, about[:CHARACTERS], draws, script), "window_ends": ends}
 
 
-def _evenness(run: Run, length: int, numbers: Array, real: Array) -> tuple[WindowStarts, str, list[str]]:
+def _evenness(run: StreamRun, length: int, numbers: Array, real: Array) -> tuple[WindowStarts, str, list[str]]:
     kept = real.any(1)
     numbers, real = numbers[kept], real[kept]
     rows = np.arange(len(numbers))
@@ -189,14 +189,14 @@ def _evenness(run: Run, length: int, numbers: Array, real: Array) -> tuple[Windo
     return (WindowStarts.EPISODES_EVEN if by_episode > SIGNIFICANCE else WindowStarts.UNEVEN), about, body
 
 
-def _missing(run: Run, length: int, drawn: Array) -> list[int]:
+def _missing(run: StreamRun, length: int, drawn: Array) -> list[int]:
     """Return the steps of which windows within an episode must begin, and do not."""
     inner = inner_steps(run)
     whole = inner[inner % EPISODE + length <= np.array(LENGTHS)[inner // EPISODE % 7]]
     return [int(each) for each in whole if each not in drawn and each + length - 1 in inner]
 
 
-def _never(run: Run, length: int, numbers: Array, real: Array) -> list[tuple[str, list[str]]]:
+def _never(run: StreamRun, length: int, numbers: Array, real: Array) -> list[tuple[str, list[str]]]:
     """Return which last steps of long episodes are in no window."""
     inner, seen = inner_steps(run), np.unique(numbers[real])
     n = np.array(LENGTHS)[inner // EPISODE % 7]
