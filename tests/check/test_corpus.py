@@ -57,6 +57,7 @@ def test_a_fault_that_the_mended_release_has_is_not_silent():
 
 def test_a_mended_release_that_was_not_checked_is_not_silent():
     assert not CorpusResult(FAULT, [FOUND], "no such release").is_as_published
+    assert not CorpusResult(FAULT, [FOUND], [replace(SILENT, verdict=CheckVerdict.UNCHECKED)]).is_as_published
     assert CorpusResult(replace(FAULT, mended=""), [FOUND], "").is_as_published
 
 

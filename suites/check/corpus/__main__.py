@@ -60,21 +60,28 @@ class CorpusResult:
         return [*differ, *(each for each in faults(seen) if each.check in self.fault.checks)]
 
     @property
+    def unchecked(self) -> list[CheckOutcome]:
+        """Return the fault's checks that could not be made of the mended release."""
+        outcomes = [] if isinstance(self.mended, str) else self.mended
+        own = {*self.fault.checks, *self.fault.promised}
+        return [each for each in outcomes if each.check in own and each.verdict is CheckVerdict.UNCHECKED]
+
+    @property
     def is_as_published(self) -> bool:
         if self.fault.out_of_scope:
             return True
-        unchecked = self.fault.mended != "" and isinstance(self.mended, str)
-        return bool(self.found_by) and not self.still_found_by and not unchecked
+        is_silent = not self.still_found_by and not self.unchecked and not isinstance(self.mended, str)
+        return bool(self.found_by) and (is_silent or not self.fault.mended)
 
     @property
     def row(self) -> tuple[str, ...]:
         """Return what the table says about this fault."""
         fault = self.fault
         found = ", ".join(each.check for each in self.found_by) or fault.out_of_scope or _why(self.broken, "missed")
-        silent = ", ".join(each.check for each in self.still_found_by) or _why(self.mended, "silent")
-        releases_ = (fault.broken.replace("==", " "), fault.mended.replace("==", " ") or "never")
-        about = (str(fault.number), fault.library, fault.fault, fault.reference)
-        return (*about, *releases_, found, silent if fault.mended else "")
+        silent = ", ".join(f"{each.check} {each.verdict}" for each in [*self.still_found_by, *self.unchecked])
+        silent = "" if fault.out_of_scope or not fault.mended else silent or _why(self.mended, "silent")
+        versions = (fault.broken.replace("==", " "), fault.mended.replace("==", " ") or "never")
+        return (str(fault.number), fault.library, fault.fault, fault.reference, *versions, found, silent)
 
 
 def _why(seen: Sequence[CheckOutcome] | str, otherwise: str) -> str:
