@@ -55,6 +55,7 @@ class NStepEnds(Behaviour):
     """Whether windows begin at each step up to the last of an episode."""
 
     DRAWN = "drawn"
+    NEVER_LIMIT = "time limits are never drawn", HAZARD
     NEVER_LAST = "last steps are never drawn", HAZARD
     NEVER_FIRST = "first steps are never drawn", FAULT
 
@@ -94,7 +95,12 @@ def returns(subject: Subject) -> dict[str, Seen]:
         "n_step_next": tally.seen(NEXT, NStepNext.AFTER_WINDOW),
         "n_step_bootstrap": tally.seen(BOOTSTRAP, NStepBootstrap.UNLESS_TERMINAL),
         "n_step_discount": tally.seen(DISCOUNT, NStepDiscount.OF_WINDOW),
-        "n_step_ends": ends.seen(NStepEnds.DRAWN, first=NStepEnds.NEVER_FIRST, last=NStepEnds.NEVER_LAST),
+        "n_step_ends": ends.seen(
+            NStepEnds.DRAWN,
+            first=NStepEnds.NEVER_FIRST,
+            last=NStepEnds.NEVER_LAST,
+            limit=NStepEnds.NEVER_LIMIT,
+        ),
     }
 
 

@@ -162,10 +162,12 @@ class EndsTally:
         numbers = np.concatenate([run.frames(obs, SIZE)[:, -1] for obs in batches])
         must = inner_steps(run)
         e, t = np.divmod(must, EPISODE)
-        last, limit = t + 1 == np.array(LENGTHS)[e % 7], run.stream.is_limit(e)
+        n = np.array(LENGTHS)[e % 7]
+        last, limit = t + 1 == n, run.stream.is_limit(e)
+        first = (t == 0) & (n > run.n_step)  # the window of another one reaches the end
         gone = ~np.isin(must, numbers)
-        self.ends += int(last.sum() + (t == 0).sum())
-        for name, rows in zip(ENDS, (t == 0, last & ~limit, last & limit), strict=True):
+        self.ends += int(last.sum() + first.sum())
+        for name, rows in zip(ENDS, (first, last & ~limit, last & limit), strict=True):
             if (rows & gone).any() and name not in self.never:
                 missing = must[rows & gone]
                 about = f"{len(missing)} of {rows.sum()} such as step {missing[0]} in {len(numbers):,} draws"
