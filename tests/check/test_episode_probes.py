@@ -139,17 +139,10 @@ def test_a_step_that_a_buffer_refuses_at_a_time_limit_is_no_finding():
 
 
 def test_masked_places_of_a_window_are_no_steps():
-<<<<<<< HEAD
-    masked = SOUND.replace(
-        "        return {name: np.array([[row[name] for row in window] for window in steps]) for name in steps[0][0]}",
-        "        found = {name: np.array([[row[name] for row in window] for window in steps])"
-        " for name in steps[0][0]}\n"
-=======
     returned = "        return {name: np.array([[row[name] for row in window] for window in steps])"
     masked = SOUND.replace(returned, returned.replace("return", "found =")).replace(
         "in window] for window in steps]) for name in steps[0][0]}\n",
         "in window] for window in steps]) for name in steps[0][0]}\n"
->>>>>>> 81ea1cd2 (Expect no first step of an episode shorter than its window)
         '        found["obs"][:, 0] = 0\n'
         '        return found | {"mask": np.arange(length) + np.zeros((size, 1)) > 0}\n',
     )
