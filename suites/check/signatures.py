@@ -47,7 +47,7 @@ def constructor(buffer: Callable[..., Any]) -> Accepted:
 
 
 def method(buffer: type, name: str) -> Accepted | None:
-    """Return what a method accepts; None if the class has none of this name."""
+    """Return what a method accepts; None if the class has no such method."""
     function = getattr(buffer, name, None)
     if not callable(function):
         return None

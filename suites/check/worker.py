@@ -73,7 +73,7 @@ def is_the_buffers(error: BaseException, subject: Subject) -> bool:
 
 
 def trial(subject: Subject) -> None:
-    """Make a buffer, add three rows and sample two, so that a buffer that cannot be called at all is told so once."""
+    """Make a buffer, add three rows and sample two, so that a buffer that cannot be called is reported once."""
     import numpy as np
 
     buffer = subject.make(8)

@@ -89,7 +89,7 @@ def test_draws_of_a_sound_buffer_are_no_findings_with_other_seeds(check):
         ("info", "info, next", "add has no argument info"),
     ],
 )
-def test_a_check_of_what_a_buffer_lacks_says_so(check, gone, reason):
+def test_a_missing_feature_is_reported_as_not_applicable(check, gone, reason):
     rest = "next" if gone == "info, next" else ", info" if "env" in gone else ""
     subject = subject_of(SOUND.replace(gone, rest))
     with pytest.raises(NotApplicable, match=reason):

@@ -56,7 +56,7 @@ def test_a_sound_buffer_has_no_faults(tmp_path):
     assert report and {each.verdict for each in report.outcomes} == {CheckVerdict.PASSED}
 
 
-def test_checks_of_what_a_buffer_lacks_do_not_count_as_passed(tmp_path):
+def test_checks_that_do_not_apply_do_not_count_as_passed(tmp_path):
     report = report_of(written(tmp_path), "uniform", "prioritized")
     assert [(each.check, each.verdict) for each in report.outcomes] == [
         ("uniform", CheckVerdict.PASSED),
@@ -84,7 +84,7 @@ def test_a_fault_that_explains_others_is_their_cause(tmp_path):
         ("raise KeyError('some key')", "KeyError: 'some key'"),
     ],
 )
-def test_what_a_buffer_does_to_its_process_is_a_finding(tmp_path, does, evidence):
+def test_a_crash_a_hang_and_an_exception_are_faults(tmp_path, does, evidence):
     """The wrong call is one that only this check makes: after ten rows were added."""
     seconds = 3.0 if "sleep" in does else 30.0
     settings = CheckSettings(draws=2_000, patience=1.0, seconds=seconds, memory=1 << 28)
@@ -95,7 +95,7 @@ def test_what_a_buffer_does_to_its_process_is_a_finding(tmp_path, does, evidence
     assert found["references"].verdict in (CheckVerdict.PASSED, CheckVerdict.UNCHECKED)
 
 
-def test_what_a_buffer_prints_does_not_disturb(tmp_path):
+def test_output_of_a_buffer_changes_no_outcome(tmp_path):
     report = report_of(written(tmp_path, before_sample="print('{}', flush=True)"), "uniform")
     assert report and report.outcomes[0].verdict is CheckVerdict.PASSED
 
