@@ -76,13 +76,13 @@ SequencesOption parse_sequences(PyObject* option, const std::vector<Field>& fiel
 
 namespace {
 
-std::size_t stream_of(const Ring& ring, std::size_t row, const std::vector<npy_int64>* environments) {
-  return environments != nullptr ? static_cast<std::size_t>((*environments)[row]) : row % ring.environments;
+StreamsOfRows streams_of(const Ring& ring, const std::vector<npy_int64>* environments) {
+  return {environments != nullptr ? environments->data() : nullptr, ring.environments};
 }
 
 std::uint64_t add_to_shared(Ring& ring, NewRows rows, const std::vector<npy_int64>* environments, bool are_steps,
                             Waiting& waiting, const bool* firsts) {
-  const Sequences& sequences = *ring.streams.sequences;
+  Sequences& sequences = *ring.streams.sequences;
   StreamLinks& links = sequences.shared->links;
   const OneCall one(links.taken, waiting);
   rows.links = &links;
@@ -90,9 +90,8 @@ std::uint64_t add_to_shared(Ring& ring, NewRows rows, const std::vector<npy_int6
     rows.steps = links.set_all_apart(rows.count);
     return ring.store->add(rows, waiting);
   }
-  rows.steps = links.begin_call(
-      rows.count, [&](std::size_t i) { return stream_of(ring, i, environments); },
-      [&](std::size_t i) { return ends_episode(sequences.ends, rows.data, i); }, firsts);
+  find_episode_ends(sequences.ends, rows.data, rows.count, sequences.is_last);
+  rows.steps = links.begin_call(rows.count, streams_of(ring, environments), sequences.is_last.data(), firsts);
   try {
     const std::uint64_t slot = ring.store->add(rows, waiting);
     links.end_call();
@@ -121,15 +120,15 @@ void set_errors(Ring& ring, std::uint64_t first, std::size_t count, const Number
 std::uint64_t add_linked(Ring& ring, const NewRows& rows, const Numbers* priorities,
                          const std::vector<npy_int64>* environments, bool are_steps, Waiting& waiting,
                          const bool* firsts) {
-  const Sequences& sequences = *ring.streams.sequences;
+  Sequences& sequences = *ring.streams.sequences;
   if (sequences.shared) return add_to_shared(ring, rows, environments, are_steps, waiting, firsts);
+  find_episode_ends(sequences.ends, rows.data, rows.count, sequences.is_last);
   const std::uint64_t slot = ring.store->add(rows, waiting), first = ring.store->head() - rows.count;
   Links& links = sequences.own->links;
-  for (std::size_t i = 0; i < rows.count; ++i)
-    if (are_steps)
-      links.add(first + i, stream_of(ring, i, environments), ends_episode(sequences.ends, rows.data, i));
-    else
-      links.put(first + i, 0, 0);
+  if (are_steps)
+    links.add(first, rows.count, streams_of(ring, environments), sequences.is_last.data());
+  else
+    for (std::size_t i = 0; i < rows.count; ++i) links.put(first + i, 0, 0);
   if (sequences.errors) set_errors(ring, first, rows.count, priorities);
   return slot;
 }

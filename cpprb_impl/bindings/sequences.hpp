@@ -35,6 +35,7 @@ struct Sequences {
   const std::unique_ptr<StepErrors> errors;       // null unless errors change all sequences that contain their steps
   SequenceSampler &sampler, &episodes;
   DrawnSequences drawn;
+  std::vector<char> is_last;  // of its episode, for each row of a call of add()
 
   std::size_t bytes() const {
     return (own ? own->bytes() : sampler.bytes() + episodes.bytes()) + (errors ? errors->bytes() : 0);

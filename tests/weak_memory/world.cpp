@@ -55,7 +55,7 @@ void World::add(rb::SharedStore& store, Id id, std::size_t count, float leaf, do
   rb::Waiting waiting;
   rb::NewRows rows{&data, count, leaves.data(), 0, largest};
   rows.links = links;
-  if (links != nullptr) rows.steps = links->begin_call(count, [](auto) { return 0; }, [](auto) { return false; });
+  if (links != nullptr) rows.steps = links->begin_call(count, {nullptr, 1}, std::vector<char>(count).data());
   store.add(rows, waiting);
   if (links != nullptr) links->end_call();
 }

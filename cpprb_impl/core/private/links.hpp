@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../base/memory.hpp"
+#include "../steps/episode_end.hpp"
 
 namespace rb {
 
@@ -20,8 +21,9 @@ class Links {
   // A run has the steps of an episode or, if runs go `across` the ends of episodes, of a stream. Throws std::bad_alloc.
   Links(std::uint64_t capacity, std::size_t streams, bool across);
 
-  // Links a row that has just been stored.
-  void add(std::uint64_t row, std::size_t stream, bool is_last);
+  // Links `count` rows that have just been stored, of which the first is `row`. is_last[i] says whether the i-th ends its
+  // episode.
+  void add(std::uint64_t row, std::size_t count, StreamsOfRows streams, const char* is_last);
   // The last row of each stream ends its episode; calls ended(row) for those among them that are stored.
   template <class Ended>
   void end_episodes(std::uint64_t tail, Ended ended) {
@@ -37,7 +39,9 @@ class Links {
   void restart();
 
   // Sets the link of a stored row. `number` is its step in a run of which no earlier row is stored.
-  void put(std::uint64_t row, std::uint64_t tail, std::uint32_t link, std::uint32_t number = 1);
+  void put(std::uint64_t row, std::uint64_t tail, std::uint32_t link, std::uint32_t number = 1) {
+    put_in(row % capacity_, row, tail, link, number);
+  }
   std::uint32_t link(std::uint64_t slot) const { return links_[slot]; }
   // The number of a row's step in its run, from 1 on.
   std::uint32_t number(std::uint64_t slot) const { return numbers_[slot]; }
@@ -60,6 +64,10 @@ class Links {
     std::uint64_t last = kNone;
     bool begins = true;  // whether the next row is the first of an episode
   };
+
+  void put_in(std::uint64_t slot, std::uint64_t row, std::uint64_t tail, std::uint32_t link, std::uint32_t number);
+  // Links rows of the only stream, each of which continues the one before.
+  void add_to_one(std::uint64_t row, std::size_t count, const char* is_last);
 
   // How many rows before a row the one is that it continues; 0 if it begins a run.
   std::uint64_t continued(std::uint32_t link) const { return across_ || (link & kFirst) == 0 ? link & kBack : 0; }

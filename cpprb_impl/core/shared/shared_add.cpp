@@ -31,10 +31,14 @@ void wait_a_moment(Waiting& waiting, unsigned round) {
   if (!go_on) throw Interrupted();
 }
 
-// The link of the call's row `i`, whose number is `row`. Rows before `cleared` were removed.
-LinkWord link_of(const NewRows& rows, std::size_t i, std::uint64_t row, std::uint64_t cleared) {
-  if (rows.linked == nullptr) return rows.links->link(row, rows.steps[i], cleared);
-  return row == rows.linked_from + i ? rows.linked[i] : rows.linked[i].alone();
+// Calls put(i, link) for each of the `count` rows from `at` on, whose numbers are first, first + 1, ... Rows before
+// `cleared` were removed.
+template <class Put>
+void with_links(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first, std::uint64_t cleared,
+                Put put) {
+  if (rows.linked == nullptr) return rows.links->link(first, rows.steps + at, count, cleared, put);
+  const bool is_kept = first == rows.linked_from + at;
+  for (std::size_t i = 0; i < count; ++i) put(i, is_kept ? rows.linked[at + i] : rows.linked[at + i].alone());
 }
 
 }  // namespace
@@ -197,9 +201,10 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
       priority(slot + i).store(PriorityWord::of(first + i, leaf).bits, release);
     }
   if (rows.links != nullptr || rows.linked != nullptr) {
-    const std::uint64_t cleared = header_->cleared.load(relaxed);
-    for (std::size_t i = 0; i < count; ++i)
-      link(slot + i).store(link_of(rows, at + i, first + i, cleared).bits, release);
+    Atomic* const to = &link(slot);
+    const std::uint64_t stride = header_->stride / sizeof *to;
+    with_links(rows, at, count, first, header_->cleared.load(relaxed),
+               [=](std::size_t i, LinkWord word) { to[i * stride].store(word.bits, release); });
   }
   for (std::size_t i = 0; i < count; ++i) {
     RB_FAILPOINT(E6);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../protocol/shared_words.hpp"
+#include "../steps/episode_end.hpp"
 
 namespace rb {
 
@@ -27,22 +28,10 @@ class StreamLinks {
   StreamLinks(std::uint64_t capacity, std::size_t streams, bool across)
       : capacity_(capacity), across_(across), streams_(streams) {}
 
-  // Begins a call of add(): one step for each row, of which `stream(i)` is the stream and `is_last(i)` says whether it
-  // ends its episode. `firsts`, if given, says which rows are the first of their episodes; otherwise, a row is if the
-  // one before it was the last. Returns the steps, which are valid until the next call.
-  template <class Stream, class IsLast>
-  StreamStep* begin_call(std::size_t rows, Stream stream, IsLast is_last, const bool* firsts = nullptr) {
-    begins_.clear();
-    for (const Of& each : streams_) begins_.push_back(each.begins);
-    steps_.clear();
-    for (std::size_t i = 0; i < rows; ++i) {
-      const std::size_t of = stream(i);
-      const bool last = is_last(i);
-      steps_.push_back({static_cast<std::uint32_t>(of), firsts != nullptr ? firsts[i] : begins_[of] != 0, last});
-      begins_[of] = last;
-    }
-    return steps_.data();
-  }
+  // Begins a call of add(): one step for each row, of which is_last[i] says whether it ends its episode. `firsts`, if
+  // given, says which rows are the first of their episodes; otherwise, a row is if the one before it was the last.
+  // Returns the steps, which are valid until the next call.
+  StreamStep* begin_call(std::size_t rows, StreamsOfRows streams, const char* is_last, const bool* firsts = nullptr);
   // For rows that are not steps of a stream.
   StreamStep* set_all_apart(std::size_t rows) {
     steps_.assign(rows, {0, false, false, true});
@@ -53,11 +42,21 @@ class StreamLinks {
     for (std::size_t i = 0; i < streams_.size(); ++i) streams_[i].begins = begins_[i] != 0;
   }
 
-  // The link of a row that is about to be committed. Rows before `cleared` were removed.
-  LinkWord link(std::uint64_t row, const StreamStep& step, std::uint64_t cleared);
+  // Calls put(i, link) for each of the `count` rows with numbers from `row` on, which are about to be committed. Rows
+  // before `cleared` were removed.
+  template <class Put>
+  void link(std::uint64_t row, const StreamStep* steps, std::size_t count, std::uint64_t cleared, Put put) {
+    if (streams_.size() != 1) {
+      for (std::size_t i = 0; i < count; ++i) put(i, next(streams_[steps[i].stream], row + i, steps[i], cleared));
+      return;
+    }
+    Of its = streams_[0];  // may stay in registers
+    for (std::size_t i = 0; i < count; ++i) put(i, next(its, row + i, steps[i], cleared));
+    streams_[0] = its;
+  }
   // The first `count` rows of the call have numbers from `row` on, but are not stored.
-  void skip(std::uint64_t row, const StreamStep* steps, std::uint64_t count) {
-    for (std::uint64_t i = 0; i < count; ++i) link(row + i, steps[i], 0);
+  void skip(std::uint64_t row, const StreamStep* steps, std::size_t count) {
+    link(row, steps, count, 0, [](std::size_t, LinkWord) {});
   }
   // The step is not stored in its turn: its stream's next row begins a run.
   void set_apart(StreamStep& step) {
@@ -96,6 +95,16 @@ class StreamLinks {
     std::uint64_t last = kNone, number = 0;  // the newest row, and its step in its run
     bool begins = true;                      // whether the next row is the first of an episode
   };
+
+  LinkWord next(Of& its, std::uint64_t row, const StreamStep& step, std::uint64_t cleared) const {
+    if (step.alone) return LinkWord::of(0, 1, step.is_first, step.is_last);
+    const bool is_stored = its.last != kNone && its.last >= cleared && row - its.last < capacity_;
+    const bool continues = is_stored && (across_ || !step.is_first) && its.number < LinkWord::kMost;
+    const std::uint64_t back = continues ? row - its.last : 0;
+    its.number = continues ? its.number + 1 : 1;
+    its.last = row;
+    return LinkWord::of(back, its.number, step.is_first, step.is_last);
+  }
 
   std::uint64_t capacity_;
   bool across_;
