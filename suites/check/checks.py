@@ -43,7 +43,10 @@ BY_PRIORITY = {
 }
 
 #: Checks of memory that a buffer shares with its caller, of global generators, and of the caller's threads and forks.
-WITHIN_PROCESS = {"returned_batch", "references", "seed", "threads", "forked_workers"}
+WITHIN_PROCESS = {
+    *("returned_batch", "references", "seed", "threads", "forked_workers", "spawned_workers", "leaks"),
+    *("arrivals", "processes", "killed", "killed_rows"),
+}
 
 
 @dataclass(frozen=True)

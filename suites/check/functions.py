@@ -21,7 +21,8 @@ the value of next_obs. Frames of a stack are on the last axis of "obs", oldest f
 as it was added, and "desired_goal" as it was added or drawn for the row.
 
 `WAYS`, if defined, names other ways to use the buffer: {name: options that `make` is passed in addition}. An option
-named `stack`, `n_step`, `gamma` or `envs` also tells the probes what such a buffer must return.
+named `stack`, `n_step`, `gamma` or `envs` also tells the probes what such a buffer must return. `SHARED = True` claims
+that processes forked from the one that made the buffer may add while this one samples.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class BufferFunctions:
     eps: float = 0.0  # added to a priority before it is raised to alpha; `EPS` in the file
     alpha: float | None = None  # of a buffer whose `make` has no argument alpha; `ALPHA` in the file
     withholds: bool = False  # whether a sampled row cannot be sampled again before its update; `WITHHOLDS` in the file
+    shared: bool = False  # whether forked processes may add and sample at the same time; `SHARED` in the file
     family: str = ""  # "" for the user's own file
     elsewhere: bool = False  # run by another Python (`suites.check.remote`), which shares no memory with this one
 
@@ -120,6 +122,7 @@ def load(source: str, where: str, buffer: type | None = None, imported: str = ""
         eps=float(defined.get("EPS", 0.0)),
         alpha=defined.get("ALPHA"),
         withholds=bool(defined.get("WITHHOLDS")),
+        shared=bool(defined.get("SHARED")),
         family=family,
     )
 

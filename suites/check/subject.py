@@ -23,6 +23,9 @@ UNSAID: Mapping[str, Any] = {
 }
 
 
+PROCESSES = 4  # of a buffer that claims to be shared
+
+
 @dataclass(frozen=True)
 class CheckSettings:
     """How much is checked."""
@@ -32,7 +35,7 @@ class CheckSettings:
     seed: int = 0
     seconds: float = 60.0  # for all probes together
     memory: int = 2 << 30  # bytes that the buffer's process may take beside those it has after the import
-    processes: int = 0  # threads that use a buffer at the same time; 0: the buffer claims no such use
+    processes: int = 0  # that use a buffer at the same time, and threads; 0: as many as the buffer claims
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Subject:
     setting: CheckSettings = CheckSettings()
     way: str = ""  # a name in `BufferFunctions.ways`, or "" for the plain way
     options: Mapping[str, Any] = field(default_factory=dict)  # of the way
+
+    @property
+    def processes(self) -> int:
+        """Return how many processes use a buffer at the same time; 0 if it claims no such use."""
+        return self.setting.processes or (PROCESSES if self.functions.shared else 0)
 
     @property
     def has_priorities(self) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 from contextlib import nullcontext
+from multiprocessing.shared_memory import SharedMemory
+from typing import ClassVar
 
 import numpy as np
 
@@ -441,6 +444,29 @@ class Unlocked(PlainBuffer):
     @lock.setter
     def lock(self, value):
         pass
+
+
+class KeepsMemory(PlainBuffer):
+    kept: ClassVar = []
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.kept.append(self.columns)
+
+
+class KeepsDescriptors(PlainBuffer):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.file = os.dup(0)
+
+
+class KeepsSegments(PlainBuffer):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.segment = SharedMemory(create=True, size=1)
+
+    def __del__(self):
+        self.segment.close()
 
 
 class RoundsRewards(PlainBuffer):

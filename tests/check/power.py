@@ -28,7 +28,7 @@ FOLDER = Path(__file__).resolve().parent
 SOUND = {
     "plain": str(FOLDER / "plain_functions.py"),
     "episodic": str(FOLDER / "episodic_functions.py"),
-    "cpprb_impl": "cpprb_impl:ReplayBuffer",
+    "cpprb_impl, shared": "cpprb_impl:MPReplayBuffer",
     "cpprb_impl, prioritized": "cpprb_impl:PrioritizedReplayBuffer",
     "chainerrl-style": "peer:chainerrl-style",
 }

@@ -15,14 +15,14 @@ from adapters.contract import Contract
 from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER, SHOWN
 from suites.check.functions import NotApplicable, load
-from suites.check.probes import capacities, copies, input, priorities, threads
+from suites.check.probes import capacities, copies, input, leaks, priorities, threads
 from suites.check.probes.probing import BufferPool
 from suites.check.reproduction import MOST_LINES, script
 from suites.check.scripts import SCRIPTS
 from suites.check.subject import CheckSettings, Subject
 
 FOLDER = Path(__file__).resolve().parent
-MODULES = (capacities, priorities, copies, input, threads)
+MODULES = (capacities, priorities, copies, input, threads, leaks)
 PROBE_OF = {check: probe for module in MODULES for probe, checks in module.PROBES.items() for check in checks}
 BEHAVIOURS = {check: kind for module in MODULES for check, kind in module.CHECKS.items()}
 PART_OF = {check: part for part, checks in OVER_ADAPTER.items() for check in checks}
@@ -75,6 +75,7 @@ CONTROLS = [
     ("SaveLosesGenerator", "save"),
     ("SaveLosesDone", "save"),
     ("WorkersDrawAlike", "forked_workers"),
+    ("WorkersDrawAlike", "spawned_workers"),
     ("BroadcastsShapes", "wrong_shape"),
     ("StoresBeforeItRefuses", "wrong_shape"),
     ("TruncatesFloats", "float_for_integer"),
@@ -87,6 +88,9 @@ CONTROLS = [
     ("WrapsIndexes", "index_out_of_range"),
     ("WrapsIndexes", "negative_index"),
     ("UpdatesUntilItRefuses", "index_out_of_range"),
+    ("KeepsMemory", "leaks"),
+    ("KeepsDescriptors", "leaks"),
+    ("KeepsSegments", "leaks"),
 ]
 #: planted fault, and the check of the conformance suite that must find it
 OLD_CONTROLS = [

@@ -4,6 +4,7 @@ import numpy as np
 
 OPTIONAL = ("alpha", "beta", "next_of", "Nstep")
 EPS = 1e-4
+SHARED = Buffer.__name__.startswith("MP")
 WAYS = {
     "next_of": {"next_of": "obs"},
     "stack_compress": {"stack": 4, "stack_compress": "obs", "kind": "Stacked"},

@@ -5,10 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import random
-import select
-import signal
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,6 +17,7 @@ from adapters.base import Array
 from adapters.behaviours import FAULT, HAZARD, Behaviour
 from adapters.checks import SIGNIFICANCE
 from suites.check.functions import NotApplicable
+from suites.check.probes.children import HANGS, Child, seed_everything
 from suites.check.probes.probing import Seen, fit, said
 from suites.check.probes.tracked import (
     DONE,
@@ -60,8 +57,8 @@ class Copied(Behaviour):
     FAILS = "fails when used", FAULT
 
 
-class ForkedWorkers(Behaviour):
-    """What two forked workers draw, each of which seeds the global generators differently, as a DataLoader does."""
+class OfWorkers(Behaviour):
+    """What two workers draw, each of which seeds the global generators differently, as a DataLoader does."""
 
     OTHER = "different batches"
     SAME = "the same batches in each worker", HAZARD
@@ -79,10 +76,7 @@ def deep_copies(subject: Subject) -> dict[str, Seen]:
 
 def pickles(subject: Subject) -> dict[str, Seen]:
     def copied(buffer: Tracked) -> Any:
-        whole = buffer.buffer.buffer
-        if type(whole).__module__ == SCRIPT:
-            raise NotApplicable("a class in the file of functions cannot be pickled")
-        return pickle.loads(pickle.dumps(whole))
+        return pickle.loads(pickle.dumps(_to_pickle(buffer)))
 
     return {"pickle": _copies(subject, copied, "import pickle", "c = pickle.loads(pickle.dumps(b))")}
 
@@ -181,7 +175,7 @@ def _as_tracked(buffer: Tracked, whole: Any) -> Tracked:
 def _drawn_alike(buffer: Tracked, other: Tracked) -> bool:
     drawn = []
     for each in (buffer, other):
-        _seed_everything(each.subject.setting.seed)
+        seed_everything(each.subject.setting.seed)
         with suppress(Exception):
             drawn.append([each.sample(SIZE)[0].tolist() for _ in range(BATCHES)])
     return len(drawn) == 2 and drawn[0] == drawn[1]
@@ -276,75 +270,68 @@ def _priorities(
 
 def forked(subject: Subject) -> dict[str, Seen]:
     """Draw in two forked processes, and compare their batches."""
+    return {"forked_workers": _workers(subject, lambda buffer: lambda: buffer, "")}
+
+
+def spawned(subject: Subject) -> dict[str, Seen]:
+    """Draw in two processes that get a pickled buffer, as those that are spawned or come from a fork server do."""
+
+    def unpickled(buffer: Tracked) -> Callable[[], Tracked]:
+        data = pickle.dumps(_to_pickle(buffer))
+        return lambda: _as_tracked(buffer, pickle.loads(data))
+
+    return {"spawned_workers": _workers(subject, unpickled, "b = pickle.loads(p); ")}
+
+
+def _to_pickle(buffer: Tracked) -> Any:
+    whole = buffer.buffer.buffer
+    if type(whole).__module__ == SCRIPT:
+        raise NotApplicable("a class in the file of functions cannot be pickled")
+    return whole
+
+
+def _workers(subject: Subject, sent: Callable[[Tracked], Callable[[], Tracked]], first: str) -> Seen:
     if not hasattr(os, "fork"):
         raise NotApplicable("this platform has no fork")
     found = []
     for kind, asked in kinds(subject).items():
         buffer = Tracked(subject, CAPACITY, **asked)
         buffer.add(ADDED)
-        word, about = _workers(buffer, subject.setting.patience)
-        found.append((word, f"{kind}: {about}", _fork_script(subject, asked)))
-    return {"forked_workers": worst(found, "", len(found) * 2 * BATCHES, ForkedWorkers)}
+        try:
+            received = sent(buffer)
+        except NotApplicable:
+            raise
+        except Exception as error:
+            raise NotApplicable(f"the buffer cannot be pickled: {said(error)}") from error
+        word, about = _drawn_by_workers(received, subject.setting.patience)
+        found.append((word, f"{kind}: {about}", _workers_script(subject, asked, first)))
+    return worst(found, "", len(found) * 2 * BATCHES, OfWorkers)
 
 
-def _workers(buffer: Tracked, patience: float) -> tuple[ForkedWorkers, str]:
-    answers = [_in_child(buffer, worker, patience) for worker in range(2)]
+def _drawn_by_workers(received: Callable[[], Tracked], patience: float) -> tuple[OfWorkers, str]:
+    def draw() -> list[list[int]]:
+        buffer = received()
+        return [buffer.sample(SIZE)[0].tolist() for _ in range(BATCHES)]
+
+    answers = [Child(draw, 1_000 + worker).answer(patience) for worker in range(2)]
     for answer in answers:
         if isinstance(answer, str):
-            word = {"hangs": ForkedWorkers.HANGS}.get(answer, ForkedWorkers.FAILS)
-            return (ForkedWorkers.WRONG_ROWS if answer.startswith("WrongRows") else word), f"a worker: {answer}"
+            word = {HANGS: OfWorkers.HANGS}.get(answer, OfWorkers.FAILS)
+            return (OfWorkers.WRONG_ROWS if answer.startswith("WrongRows") else word), f"a worker: {answer}"
     if answers[0] == answers[1]:
-        return ForkedWorkers.SAME, f"{BATCHES} batches of {SIZE} rows were the same in two workers"
-    return ForkedWorkers.OTHER, f"{BATCHES} batches of {SIZE} rows differed between two workers"
+        return OfWorkers.SAME, f"{BATCHES} batches of {SIZE} rows were the same in two workers"
+    return OfWorkers.OTHER, f"{BATCHES} batches of {SIZE} rows differed between two workers"
 
 
-def _in_child(buffer: Tracked, worker: int, patience: float) -> list[list[int]] | str:
-    """Return the rows that a forked child draws, or what it raised, or "hangs"."""
-    reads, writes = os.pipe()
-    child = os.fork()
-    if not child:
-        answer: object = "failed"
-        try:
-            _seed_everything(1_000 + worker)
-            answer = [buffer.sample(SIZE)[0].tolist() for _ in range(BATCHES)]
-        except BaseException as error:
-            answer = said(error)
-        finally:
-            os.write(writes, pickle.dumps(answer))
-            os._exit(0)
-    os.close(writes)
-    try:
-        if not select.select([reads], [], [], patience)[0]:
-            return "hangs"
-        data = b""
-        while part := os.read(reads, 1 << 16):
-            data += part
-        result: list[list[int]] | str = pickle.loads(data) if data else "ended without an answer"
-        return result
-    finally:
-        os.close(reads)
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def _fork_script(subject: Subject, asked: Mapping[str, object]) -> list[str]:
-    work = f"np.random.seed(os.getpid()); print({drawn(SIZE, BATCHES)}.tolist(), flush=True)"
+def _workers_script(subject: Subject, asked: Mapping[str, object], first: str) -> list[str]:
+    work = f"{first}np.random.seed(os.getpid()); print({drawn(SIZE, BATCHES)}.tolist(), flush=True)"
     return [
-        f"import os, subprocess, sys; {filled(subject, CAPACITY, ADDED, **asked)[0]}",
+        f"import os, pickle; {filled(subject, CAPACITY, ADDED, **asked)[0]}",
         adds(subject, 1, ADDED, done=DONE),
-        "r, w = os.pipe()",
+        f"r, w = os.pipe(){'; p = pickle.dumps(b)' if first else ''}",
         f"for _ in 'ab': os.fork() or (os.dup2(w, 1), exec({work!r}), os._exit(0)); os.wait()",
         "x, y = os.read(r, 1 << 16).splitlines(); assert x != y, x",
     ]
-
-
-def _seed_everything(seed: int) -> None:
-    """Seed the global generators, which a buffer without one of its own draws from."""
-    random.seed(seed)
-    np.random.seed(seed)
-    with suppress(KeyError):
-        sys.modules["torch"].manual_seed(seed)
 
 
 PROBES: Mapping[Callable[[Subject], dict[str, Seen]], tuple[str, ...]] = {
@@ -352,10 +339,12 @@ PROBES: Mapping[Callable[[Subject], dict[str, Seen]], tuple[str, ...]] = {
     pickles: ("pickle",),
     saved: ("save",),
     forked: ("forked_workers",),
+    spawned: ("spawned_workers",),
 }
 CHECKS: Mapping[str, type[Behaviour]] = {
     "deepcopy": Copied,
     "pickle": Copied,
     "save": Copied,
-    "forked_workers": ForkedWorkers,
+    "forked_workers": OfWorkers,
+    "spawned_workers": OfWorkers,
 }
