@@ -22,6 +22,7 @@ from reports.rendering import table, worded
 from reports.sections import context_of, trainings
 from reports.sections.section import Context
 from results import REFERENCE, BadRecord, Run, load
+from results.machine import kind
 from results.record import RecordedPeer
 from results.validation import check
 
@@ -62,7 +63,7 @@ class Reference:
 
         Raises BadRecord if a cell is in two of them.
         """
-        here = [each for each in others if _machine(each.run) == _machine(self.run)]
+        here = [each for each in others if kind(each.run.machine) == kind(self.run.machine)]
         runs = [self.run, *(each.run for each in here)]
         peers: dict[str, RecordedPeer] = {}  # the first one is the subject
         for peer in (peer for run in runs for peer in run.peers):
@@ -79,10 +80,6 @@ class Reference:
         )
         check(run.to_dict(), listed([path.name for path in paths]))
         return Reference(paths, run)
-
-
-def _machine(run: Run) -> tuple[object, object]:
-    return run.machine["cpu"], run.machine["cores"]
 
 
 def references(folder: Path = REFERENCE) -> dict[str, Reference]:

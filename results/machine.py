@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import psutil
 HERE = Path(__file__).resolve().parent
 #: Folders of the repository on which figures depend.
 MEASURED_CODE = ("cpprb_impl", "adapters", "suites")
+#: Flag of a processor -> its vector instructions, the widest first.
+VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "sse2": "SSE2"}
 
 
 def describe() -> dict[str, Any]:
@@ -28,7 +30,22 @@ def describe() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "compiler": _first_line_of([*os.environ.get("CXX", "c++").split(), "--version"]) or "unknown",
+        "vectors": _vectors(),
     }
+
+
+def named(machine: Mapping[str, Any]) -> str:
+    """Return the processor of a "machine" object, with its vector instructions if they are recorded.
+
+    A host may hide instructions that a processor of the same name has elsewhere.
+    """
+    vectors = machine.get("vectors", "")
+    return f"{machine['cpu']}, {vectors}" if vectors else machine["cpu"]
+
+
+def kind(machine: Mapping[str, Any]) -> tuple[str, int]:
+    """Return what records have in common that are to agree."""
+    return named(machine), machine["cores"]
 
 
 def revision(checkout: Path = HERE) -> str:
@@ -55,12 +72,23 @@ def changed_since(measured_at: str, folders: Sequence[str] = MEASURED_CODE, chec
 
 
 def _cpu_model() -> str:
+    return _in_cpuinfo("model name") or platform.processor() or platform.machine() or "unknown"
+
+
+def _vectors() -> str:
+    """Return the widest vector instructions of x86-64, or "" for other processors."""
+    flags = _in_cpuinfo("flags").split()
+    return next((name for flag, name in VECTORS.items() if flag in flags), "")
+
+
+def _in_cpuinfo(name: str) -> str:
+    """Return the first value of this name; "" if there is none."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return next((model for model in models if model), platform.processor() or platform.machine() or "unknown")
+    values = [line.split(":", 1)[1].strip() for line in lines if line.startswith(name)]
+    return next(filter(None, values), "")
 
 
 def _usable_cores() -> int:

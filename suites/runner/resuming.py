@@ -19,8 +19,8 @@ def resumed(path: Path, new: Run) -> Run:
     if run.command != new.command:
         raise BadRecord(f"{path}: the command must be `{run.command}`, got `{new.command}`")
     for name, value in new.machine.items():
-        if run.machine[name] != value:
-            raise BadRecord(f"{path}: the machine's {name} must be {run.machine[name]}, got {value}")
+        if (was := run.machine.get(name, "unknown")) != value:
+            raise BadRecord(f"{path}: the machine's {name} must be {was}, got {value}")
     if run.revision == "unknown" or new.revision == "unknown":
         raise BadRecord(f"{path}: only a run in a git checkout can be resumed, since the measured code must not change")
     if run.revision.endswith("+dirty"):

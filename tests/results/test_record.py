@@ -191,6 +191,18 @@ def test_the_description_of_the_machine_fits_the_schema_and_names_no_folder(run,
     assert "/" not in json.dumps([run.machine["cpu"], run.machine["compiler"]]).replace("w/", "")
 
 
+def test_processors_of_one_name_with_other_vector_instructions_are_of_another_kind():
+    old = {"cpu": "AMD EPYC", "cores": 2}
+    kinds = {machine.kind(old | more) for more in ({}, {"vectors": ""}, {"vectors": "AVX2"}, {"vectors": "AVX-512"})}
+    assert kinds == {("AMD EPYC", 2), ("AMD EPYC, AVX2", 2), ("AMD EPYC, AVX-512", 2)}
+
+
+@pytest.mark.parametrize(("flags", "vectors"), [("sse2 avx2 avx512f", "AVX-512"), ("sse2 avx2", "AVX2"), ("neon", "")])
+def test_the_widest_vector_instructions_are_recorded(flags, vectors, monkeypatch):
+    monkeypatch.setattr(machine, "_in_cpuinfo", {"flags": flags, "model name": "x"}.get)
+    assert machine.describe()["vectors"] == vectors
+
+
 def test_the_revision_outside_git_is_unknown(tmp_path):
     assert machine.revision(tmp_path) == "unknown"
 
