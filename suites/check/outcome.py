@@ -11,7 +11,7 @@ from adapters.behaviours import Meaning
 from suites.check import checks
 from suites.check.checks import SHOWN, ShownCheck
 from suites.check.watching import Ended
-from suites.check.worker import ABSENT, RAISED
+from suites.check.worker import ABSENT, RAISED, WRONG
 
 
 class CheckVerdict(StrEnum):
@@ -48,11 +48,14 @@ def outcome(check: str, report: Mapping[str, Any]) -> CheckOutcome:
             Meaning.FAULT: CheckVerdict.FAULT,
         }[meaning]
         return CheckOutcome(check, verdict, report["word"], report["evidence"], report["script"])
-    verdict = {ABSENT: CheckVerdict.ABSENT, RAISED: CheckVerdict.FAULT, DIED: CheckVerdict.FAULT}.get(report["outcome"])
-    return CheckOutcome(check, verdict or CheckVerdict.UNCHECKED, report["outcome"], report["reason"])
+    known = {ABSENT: CheckVerdict.ABSENT} | dict.fromkeys((RAISED, WRONG, DIED), CheckVerdict.FAULT)
+    verdict = known.get(report["outcome"], CheckVerdict.UNCHECKED)
+    return CheckOutcome(check, verdict, report["outcome"], report["reason"])
 
 
 DIED, LATE = "died", "late"
+#: Checks of the rows themselves, whose faults may be why another check met wrong ones. Each may follow those before it.
+OF_ROWS = ("round_trip", "dtype", "shape", "ring_order", "stored_rows")
 
 
 def silent(check: str, ended: Ended) -> dict[str, Any]:
@@ -69,17 +72,25 @@ def silent(check: str, ended: Ended) -> dict[str, Any]:
 
 def with_causes(found: Sequence[CheckOutcome]) -> list[CheckOutcome]:
     """Return the outcomes, each fault that follows from another one with its cause."""
-    faults = {each.check for each in found if each.verdict is CheckVerdict.FAULT}
+    faults = {each.check: _follows(each) for each in found if each.verdict is CheckVerdict.FAULT}
     return [
         replace(each, cause=_cause(each.check, faults)) if each.verdict is CheckVerdict.FAULT else each
         for each in found
     ]
 
 
-def _cause(check: str, faults: set[str]) -> str:
+def _follows(found: CheckOutcome) -> tuple[str, ...]:
+    """Return the checks whose faults may be the cause of this one."""
+    if found.word != WRONG:
+        return found.shown.follows
+    before = OF_ROWS[: OF_ROWS.index(found.check)] if found.check in OF_ROWS else OF_ROWS
+    return (*found.shown.follows, *before)
+
+
+def _cause(check: str, faults: Mapping[str, tuple[str, ...]]) -> str:
     """Return the fault at the root of this one; "" if it has no other cause."""
     seen, cause = {check}, ""
-    while (before := next((each for each in SHOWN[cause or check].follows if each in faults - seen), "")) != "":
+    while (before := next((each for each in faults[cause or check] if each in faults.keys() - seen), "")) != "":
         seen.add(before)
         cause = before
     return cause

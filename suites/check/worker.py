@@ -14,12 +14,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from adapters.base import Unavailable
+from adapters.base import Unavailable, WrongAnswer
 from adapters.behaviours import Meaning
 from adapters.child_process import exit_with_parent
 from suites.check import checks, last_call
 from suites.check.functions import BadFunctions, NotApplicable
-from suites.check.probes.probing import BufferPool, Refused, Seen, said
+from suites.check.probes.probing import BufferPool, Overwritten, Refused, Seen, said
+from suites.check.probes.tracked import WrongRows
 from suites.check.reproduction import script
 from suites.check.scripts import SCRIPTS
 from suites.check.subject import CheckSettings, Subject
@@ -28,7 +29,9 @@ from suites.check.watching import RISK
 
 HOUSE = Path(__file__).resolve().parents[2]
 #: Outcomes of a check without an observation.
-ABSENT, RAISED, BROKEN, BAD = "absent", "raised", "broken", "bad"
+ABSENT, RAISED, WRONG, BROKEN, BAD = "absent", "raised", "returns wrong rows", "broken", "bad"
+#: What a probe raises if the buffer returned rows that it must not.
+WRONG_ROWS = (Overwritten, WrongAnswer, WrongRows)
 
 
 def work(found: Target, parts: Sequence[checks.CheckPart], tell: Callable[[object], None]) -> None:
@@ -48,6 +51,8 @@ def _made(part: checks.CheckPart, pool: BufferPool, subject: Subject) -> dict[st
         seen = part.probe(pool if part.over_adapter else subject)
     except (NotApplicable, NotImplementedError, Refused, Unavailable) as reason:
         return {check: {"outcome": ABSENT, "reason": str(reason)} for check in part.checks}
+    except WRONG_ROWS as error:
+        return {check: {"outcome": WRONG, "reason": str(error)} for check in part.checks}
     except Exception as error:
         outcome = RAISED if is_the_buffers(error, subject) else BROKEN
         text = said(error) if outcome == RAISED else traceback.format_exc()
