@@ -143,6 +143,11 @@ class Adapter(Peer):
     @abstractmethod
     def __init__(self, spec: Spec) -> None: ...
 
+    @property
+    def returned(self) -> Mapping[str, Field]:
+        """Return the fields whose values batches must have as they were added, once there was a batch."""
+        return self.fields
+
     # Adding rows, in the forms in which a training loop may provide them. The adapter contains the loops, in the
     # library's own idiom, so that the harness makes no call between two timed adds.
 

@@ -118,6 +118,9 @@ class Contract:
     #: whether functions are compiled again for each capacity, which takes memory that is not part of the rows
     compiles: bool = False
 
+    #: whether next_obs is not stored, but read from the next row
+    next_of_rows: bool = False
+
     # What the conformance suite observes: one check per field.
     round_trip: RoundTrip = RoundTrip.EXACT
     dtype: Dtype = Dtype.KEPT

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Array, Columns, Spec, Step
+from adapters.base import Adapter, Array, Columns, Field, Spec, Step
 from adapters.behaviours import Replacement
 from adapters.checks import as_steps
 from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
@@ -33,6 +34,7 @@ def adapter_of(subject: Subject) -> type[Adapter]:
             framework="",
             licence="",
             eps=subject.functions.eps,
+            next_of_rows=not subject.functions.accepts("add", "next_obs"),
             prioritized_replacement=Replacement.WITHOUT if subject.functions.withholds else Replacement.WITH,
         )
 
@@ -47,8 +49,11 @@ class _Bridge(Adapter):
     def __init__(self, spec: Spec) -> None:
         self.fields, self.spec = spec.fields, spec
         self._buffer: CheckedBuffer = self.subject.make(spec.capacity, **self._asked(spec))
-        self._priorities: dict[bytes, float] = {}  # by row: as last set through this class
+        self._stored: deque[bytes] = deque(maxlen=spec.capacity)
+        self._priorities: dict[bytes, float] = {}  # by row: as last set through this class, or to be set
+        self._due: set[bytes] = set()  # rows whose priorities are to be set once they are drawn
         self._drawn: list[bytes] = []  # the rows of the last batch
+        self._returned = spec.fields
 
     @classmethod
     def refusal(cls, spec: Spec) -> str | None:
@@ -75,13 +80,21 @@ class _Bridge(Adapter):
         optional = {"seed": spec.seed, "prioritized": spec.prioritized, "beta": spec.beta}
         return asked | {name: value for name, value in optional.items() if cls.subject.can(**{name: None})}
 
+    @property
+    def returned(self) -> Mapping[str, Field]:
+        return self._returned
+
     def add(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            self._buffer.add(**_named(step))
+            self._add(_named(step))
+
+    def _add(self, step: Mapping[str, Any]) -> None:
+        self._buffer.add(**step)
+        self._stored.append(step["obs"].tobytes())
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
         for step, priority in zip(steps, priorities, strict=True):
-            self._buffer.add(**_named(step), priority=priority)
+            self._add({**_named(step), "priority": priority})
 
     def add_batch(self, columns: Columns, priorities: Array | None = None) -> None:
         if priorities is not None and self.subject.functions.accepts("add", "priority"):
@@ -89,27 +102,34 @@ class _Bridge(Adapter):
             return
         if self.subject.functions.has("add_batch"):
             self._buffer.add_batch(**columns)
+            self._stored.extend(row.tobytes() for row in columns["obs"])
         else:
             self.add(as_steps(columns))
         if priorities is not None:
             self._set_priorities(columns, priorities)
 
     def _set_priorities(self, columns: Columns, priorities: Array) -> None:
-        """Update the new rows as they are drawn, as a user must if `add` takes no priority. A row that is never drawn
-        keeps the priority of a new row."""
+        """Update the new rows as they are drawn, as a user must if `add` takes no priority. A row that is not drawn
+        keeps the priority of a new row until it is drawn in a later call."""
         new = {row.tobytes(): priority for row, priority in zip(columns["obs"], priorities, strict=True)}
-        done: set[bytes] = set()
+        self._priorities |= new
+        self._due |= new.keys()
+        drawable = list(self._stored)[1:-1] if self.contract.next_of_rows else self._stored
         for _ in range(ROUNDS):
-            batch = self.sample(min(16, len(new)))
-            self.update_priorities(
-                batch["indexes"], np.array([new.get(key, self._priorities.get(key, 1.0)) for key in self._drawn])
-            )
-            done |= new.keys() & self._drawn
-            if len(done) == min(len(new), self.spec.capacity):
+            if self._due.isdisjoint(drawable):
                 return
+            batch = self.sample(min(16, len(new)))
+            if self._priorities.keys() >= {*self._drawn} or self.contract.withholds_sampled_rows:
+                largest = max(self._priorities.values())  # which a row should have that was added without a priority
+                wanted = [self._priorities.get(key, largest) for key in self._drawn]
+                self.update_priorities(batch["indexes"], np.array(wanted))
+                self._due -= {*self._drawn}
 
     def sample(self, batch_size: int) -> Columns:
         batch = self._buffer.sample(batch_size, beta=self.spec.beta)
+        unstored = {"next_obs"} if self.contract.next_of_rows else set()
+        has = {"obs", *batch} - unstored
+        self._returned = {name: field for name, field in self.fields.items() if name in has}
         if self.spec.prioritized:
             dtype = self.fields["obs"].dtype
             self._drawn = [row.tobytes() for row in np.ascontiguousarray(batch["obs"], dtype)]

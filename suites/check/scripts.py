@@ -35,11 +35,10 @@ def round_trip(subject: Subject) -> list[str]:
     return [
         f"b = {made(subject, CAPACITY, **_kind(subject), **asked)}",
         f"v = np.array([-np.inf, 1e-40, 3e38, 0.1, -1 / 3, 7], {'float64' if asked else 'float32'!r})",
-        "a = 2 ** np.arange(0, 60, 10) + 1",
-        f"for i in range(6): {added(subject, obs=value, act='int(a[i])')}",
+        f"for i in range(6): {added(subject, obs=value)}",
         f"for x in [sample(b, 6) for _ in range({OFTEN})]:",
         '    i = np.ravel(x["rew"]).astype(int)',
-        '    assert (np.asarray(x["obs"])[:, 0] == v[i]).all() and (np.ravel(x["act"]) == a[i]).all(), x',
+        '    assert (np.asarray(x["obs"])[:, 0] == v[i]).all() and (np.ravel(x["act"]) == i % 5).all(), x',
     ]
 
 

@@ -35,7 +35,8 @@ def _uniform(buffer: ProbedBuffer, draws: int) -> Seen:
         counts = buffer.count(draws)
     except Overwritten as error:
         return Seen("uneven", str(error), draws)
-    p = fit(counts, buffer.shares())
+    due = buffer.due
+    p = fit(counts[due], buffer.shares()[due])
     about = f"{counts.sum():,} draws from {len(counts)} rows, of which {WRAPPED} were written after the wrap: {_p(p)}"
     return Seen("even" if p > SIGNIFICANCE else "uneven", about, int(counts.sum()))
 
@@ -52,7 +53,7 @@ def by_priority(pool: BufferPool) -> dict[str, Seen]:
             if buffer is None:
                 found.append((about, None, None))
                 continue
-            counts, shares = buffer.count(pool.setting.draws), buffer.shares()
+            counts, shares = buffer.count(pool.setting.draws)[buffer.due], buffer.shares()[buffer.due]
             looked_at += int(counts.sum())
             found.append((about, fit(counts, shares), _without_last(buffer, counts, shares)))
     except Overwritten as error:
@@ -70,7 +71,7 @@ def by_priority(pool: BufferPool) -> dict[str, Seen]:
 
 def _without_last(buffer: ProbedBuffer, counts: np.ndarray, shares: np.ndarray) -> float:
     """Return the p-value under the assumption that the row in the last slot is never drawn."""
-    last = buffer.held % CAPACITY == LAST
+    last = buffer.held[buffer.due] % CAPACITY == LAST
     return 0.0 if counts[last].any() else fit(counts[~last], shares[~last])
 
 
@@ -156,8 +157,9 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
             buffer.fill(1, 0.1)  # so that the new row is not the newest one
             buffer.settle(size)
             numbers, batch = buffer.sample(size)
-            counts += np.bincount(numbers[: buffer.independent] == new, minlength=2)
-            rest = (buffer.raw[buffer.held[buffer.drawable & (buffer.held != new)]] + eps).sum()
+            first = numbers[: buffer.independent]
+            counts += np.bincount(first[np.isin(first, buffer.held[buffer.due])] == new, minlength=2)
+            rest = (buffer.raw[buffer.held[buffer.due & buffer.drawable & (buffer.held != new)]] + eps).sum()
             buffer.raw[numbers] = 0.1
             buffer.update(batch["indexes"], numbers)
     fits = {word: fit(counts, np.array([rest, priority + eps])) for word, priority in candidates.items()}
@@ -171,12 +173,12 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
 
 
 def _raise_one(buffer: ProbedBuffer, size: int) -> None:
-    """Raise the priority of a row that the next two rows will not overwrite."""
+    """Raise the priority of a row that is neither overwritten by the next two rows nor the oldest one then."""
     buffer.settle(size)
     raised = False
     while not raised:
         numbers, batch = buffer.sample(size)
-        young = numbers[numbers > buffer.held[1]]
+        young = numbers[numbers > buffer.held[2]]
         raised = len(young) > 0
         buffer.raw[young[:1]] = 2.9
         buffer.update(batch["indexes"], numbers)
@@ -212,7 +214,7 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
     fits = {"over the buffer": True, "over the batch": True, "not normalised": True}
     example = ""
     with pool.priorities(alpha, beta=beta) as buffer:
-        buffer.fill(CAPACITY, np.geomspace(LOW, HIGH, CAPACITY))
+        buffer.fill(CAPACITY, np.roll(np.geomspace(LOW, HIGH, CAPACITY), 1))  # the oldest may be no row to draw
         for _ in range(2):
             buffer.settle(16)
             for _ in range(WEIGHED):

@@ -131,7 +131,7 @@ def _bad(pool: BufferPool, priority: float) -> Seen:
         except BaseException as error:
             about = f"{_first(refusal)}; a later draw raised {said(error)}, which `except Exception` does not catch"
             return Seen("panics", about, 1)
-        return _after_bad_priority(counts, weights, odd, priority, refusal, buffer.drawable)
+        return _after_bad_priority(counts, weights, odd, priority, refusal, buffer.drawable & buffer.due)
 
 
 def _first(refusal: str | None) -> str:

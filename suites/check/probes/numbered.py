@@ -21,9 +21,15 @@ SERIES = 8_192  # rows that can be added to one buffer, limited by the distinct 
 
 
 @functools.cache
-def series(fields: tuple[tuple[str, Field], ...]) -> tuple[Columns, AddedRows]:
-    columns = keyed_columns(dict(fields), SERIES)
-    return columns, AddedRows(columns, dict(fields))
+def series(fields: tuple[tuple[str, Field], ...]) -> Columns:
+    return keyed_columns(dict(fields), SERIES)
+
+
+@functools.cache
+def known(fields: tuple[tuple[str, Field], ...], returned: tuple[str, ...]) -> AddedRows:
+    """Return the rows of the series as far as batches have their columns."""
+    kept = {name: field for name, field in fields if name in returned}
+    return AddedRows({name: series(fields)[name] for name in kept}, kept)
 
 
 def workload() -> Workload:

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from adapters.base import Adapter, Columns, Field, Spec, Unavailable
-from adapters.checks import as_steps, chi_square
-from suites.check.probes.numbered import FIELDS, SERIES, series
+from adapters.checks import AddedRows, as_steps, chi_square
+from suites.check.probes import numbered
+from suites.check.probes.numbered import FIELDS, SERIES
 
 CAPACITY = 32
 EXPECTED = 10.0  # minimum expected draws per group of rows in a chi-square test
@@ -46,7 +47,12 @@ class ProbedBuffer:
     def __init__(self, adapter: Adapter, spec: Spec) -> None:
         self.adapter, self.spec, self.added = adapter, spec, 0
         self.raw = np.ones(SERIES)  # priorities, by row
-        self.columns, self.known = series(tuple(spec.fields.items()))
+        self.columns = numbered.series(tuple(spec.fields.items()))
+
+    @property
+    def known(self) -> AddedRows:
+        """Return the rows that may be returned, in the columns that batches have."""
+        return numbered.known(tuple(self.spec.fields.items()), tuple(self.adapter.returned))
 
     @property
     def held(self) -> np.ndarray:
@@ -104,6 +110,15 @@ class ProbedBuffer:
             self.adapter.sample(size + 1)  # the prefetch queue may have grown; another batch size starts a new queue
             for _ in range(self.adapter.contract.batches_ahead):
                 self.adapter.sample(size)
+
+    @property
+    def due(self) -> np.ndarray:
+        """Return which of the held rows must be drawn in any case. The newest row has no next one yet, and in a ring
+        the oldest one is where the newest may get it from."""
+        due = np.ones(len(self.held), bool)
+        if self.adapter.contract.next_of_rows:
+            due[[0, -1]] = False
+        return due
 
     @property
     def drawable(self) -> np.ndarray:

@@ -19,12 +19,15 @@ HARD = {
     "u": [0, 255, 1, 254, 127, 128, 3, 200],
     "b": [True, False, False, True],
 }
+ACTIONS = range(5)  # of a library with discrete actions, as `suites.check.functions.OPTIONS` promises
+WIDE = [2**24 + 1, -(2**24) - 1, 2**31, 2**53 + 1, -(2**53) - 1]
 #: kind of rows -> the fields' shapes and dtypes
 KINDS: Mapping[str, tuple[tuple[int, ...], str, tuple[int, ...], str]] = {
     "float32 observations": ((4,), "float32", (), "int64"),
     "frames": ((6, 5, 4), "uint8", (), "int64"),
     "float32 actions": ((3,), "float32", (1,), "float32"),
     "float64 observations": ((5,), "float64", (2,), "float32"),
+    "int64 observations": ((3,), "int64", (), "int64"),
 }
 CLOSER = ("changed", "as 32 bits", "bit for bit")  # worst first
 
@@ -45,7 +48,8 @@ def hard_columns(fields: Mapping[str, Field]) -> Columns:
     columns = {}
     for place, (name, field) in enumerate(fields.items()):
         dtype, cells = np.dtype(field.dtype), int(np.prod(field.shape, dtype=int))
-        values = np.array(HARD[dtype.kind], dtype)
+        is_discrete = name == "act" and dtype.kind in "iu"
+        values = np.array(ACTIONS if is_discrete else HARD[dtype.kind], dtype)
         picked = (np.arange(ROWS)[:, None] + place + np.arange(cells)) % len(values)
         columns[name] = values[picked].reshape(ROWS, *field.shape)
     return columns | {"rew": np.arange(ROWS, dtype=fields["rew"].dtype)}
@@ -59,20 +63,16 @@ def come_back(pool: BufferPool) -> dict[str, Seen]:
         fields = _fields(kind)
         columns = hard_columns(fields)
         with pool.buffer(fresh=True, capacity=ROWS, fields=fields) as buffer:
-            try:
-                _add_in_every_form(buffer, columns)
-            except OverflowError as error:  # the library stores 32-bit integers and refuses larger ones
-                values.append(("as 32 bits", f"{kind}: refused, {said(error)}"))
-                columns["act"] = (columns["act"] % 2**20).astype(columns["act"].dtype)
-                _add_in_every_form(buffer, columns)
+            _add_in_every_form(buffer, columns)
             for size in [ROWS] * BATCHES + [1]:
                 batch = own(buffer.adapter.sample(size))
                 batches += 1
-                for name, field in fields.items():
+                for name, field in buffer.adapter.returned.items():
                     column = np.asarray(batch[name])
                     dtypes.append(_dtype_word(kind, name, column, field))
                     shapes.append(_shape_word(kind, name, column, field, size))
-                values += _values(kind, batch, columns, fields)
+                values += _values(kind, batch, columns, buffer.adapter.returned)
+            values += _wide_actions(kind, buffer, columns)
     return {
         "round_trip": _worst(values, CLOSER, batches * ROWS, f"rows ({', '.join(offered)}), added in five ways"),
         "dtype": _worst(dtypes, ("another kind", "narrower", "floats for pixels", "wider", "kept"), batches, "batches"),
@@ -91,8 +91,30 @@ def _add_in_every_form(buffer: ProbedBuffer, columns: Columns) -> None:
     adapter.add_lists([Step(*(parts[3][name].tolist() for name in Step._fields))])
 
 
+def _wide_actions(kind: str, buffer: ProbedBuffer, columns: Columns) -> list[tuple[str, str]]:
+    """Return which actions of 64 bits become 32 bits although their dtype has 64. A library may refuse actions that it
+    was not made for, or return others in their place."""
+    act = buffer.spec.fields["act"]
+    if "act" not in buffer.adapter.returned or np.dtype(act.dtype) != np.int64:
+        return []
+    wide = np.resize(np.array(WIDE), columns["act"].shape)
+    try:
+        _add_in_every_form(buffer, columns | {"act": wide})
+        batches = [own(buffer.adapter.sample(ROWS)) for _ in range(BATCHES)]
+    except Exception:
+        return []
+    found = [
+        _values(kind, batch, columns | {"act": wide}, {"act": act})
+        for batch in batches
+        if np.asarray(batch["act"]).dtype == np.int64
+    ]
+    return [(word, about) for each in found for word, about in each if word == "as 32 bits"]
+
+
 def _values(kind: str, batch: Columns, columns: Columns, fields: Mapping[str, Field]) -> list[tuple[str, str]]:
     """Compare each row of the batch with the row that its reward identifies."""
+    if "rew" not in batch:
+        raise NotImplementedError("batches have no rewards, which tell rows apart")
     number = np.asarray(batch["rew"], float).reshape(-1)
     if not np.isin(number, columns["rew"]).all():
         odd = number[~np.isin(number, columns["rew"])][0]
@@ -160,8 +182,8 @@ def ring(pool: BufferPool) -> dict[str, Seen]:
             except Overwritten as error:
                 return {"ring_order": Seen("another order", f"after {point} rows: {error}", looked_at)}
             looked_at += int(counts.sum())
-            if not counts.all():
-                gone = buffer.held[counts == 0]
+            if not counts[buffer.due].all():
+                gone = buffer.held[buffer.due & (counts == 0)]
                 about = (
                     f"after {point} rows, row {gone[0]} (and {len(gone) - 1} more) was never drawn in "
                     f"{counts.sum()} draws"
@@ -230,7 +252,7 @@ def _written(buffer: ProbedBuffer) -> tuple[str, str]:
     buffer.settle(16)
     numbers, batch = buffer.sample(16)
     indexes = own(batch).get("indexes")
-    for name in buffer.spec.fields:
+    for name in buffer.adapter.returned:
         column = batch[name]
         if isinstance(column, np.ndarray) and column.flags.writeable:
             column[...] = np.ones((), column.dtype) * 77
@@ -266,5 +288,6 @@ def kept_from_caller(pool: BufferPool) -> dict[str, Seen]:
 def _share_changed(buffer: ProbedBuffer) -> float:
     buffer.settle(CAPACITY)
     batch = buffer.adapter.sample(CAPACITY)
-    changed = [(np.asarray(batch[name]).reshape(CAPACITY, -1) == -1).all(axis=1) for name in ("obs", "next_obs")]
+    names = [name for name in ("obs", "next_obs") if name in buffer.adapter.returned]
+    changed = [(np.asarray(batch[name]).reshape(CAPACITY, -1) == -1).all(axis=1) for name in names]
     return float(np.any(changed, axis=0).mean())

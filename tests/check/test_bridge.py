@@ -1,0 +1,154 @@
+"""Probes of adapters find no fault in sound buffers that take fewer fields, return fewer columns or refuse actions that
+they were not made for, and do find one where there is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adapters.behaviours import Meaning
+from adapters.contract import Contract
+from suites.check.bridge import adapter_of
+from suites.check.checks import OVER_ADAPTER
+from suites.check.functions import load
+from suites.check.probes.probing import BufferPool
+from suites.check.subject import CheckSettings, Subject
+from tests.check.plain import PlainBuffer
+
+FUNCTIONS = (Path(__file__).resolve().parent / "plain_functions.py").read_text().partition("as Buffer\n")[2]
+PART_OF = {check: part for part, checks in OVER_ADAPTER.items() for check in checks}
+SETTING = CheckSettings(draws=2_000)
+
+
+class OneHot(PlainBuffer):
+    """Keeps which of five actions was taken, and refuses others."""
+
+    def valid(self, columns):
+        if columns["act"].dtype.kind == "i":
+            columns["act"] = np.eye(5)[columns["act"]].argmax(-1)
+        return super().valid(columns)
+
+
+class WrapsActions(PlainBuffer):
+    def valid(self, columns):
+        return super().valid({**columns, "act": columns["act"] % 5} if columns["act"].dtype.kind == "i" else columns)
+
+
+class NarrowsActions(PlainBuffer):
+    """Keeps integer actions as int32, but returns int64."""
+
+    def valid(self, columns):
+        columns = super().valid(columns)
+        return columns | {"act": columns["act"].astype("int32")} if columns["act"].dtype == np.int64 else columns
+
+
+class ObservationsAsFloats(PlainBuffer):
+    """Returns observations of integers as float32, as the rollouts of Stable-Baselines3 2.7.0."""
+
+    def rows(self, slots):
+        batch = super().rows(slots)
+        return batch | {"obs": batch["obs"].astype("float32")} if batch["obs"].dtype == np.int64 else batch
+
+
+class Following(PlainBuffer):
+    """Takes next_obs from the next row, so that the newest row cannot be drawn."""
+
+    def valid(self, columns):
+        return super().valid({"next_obs": columns["obs"], **columns})
+
+    def candidates(self):
+        return (max(0, self.added - self.capacity) + np.arange(len(self) - 1)) % self.capacity
+
+    def evenly(self, size):
+        return self.random.choice(self.candidates(), size)
+
+    def by_priority(self, size):
+        slots = self.candidates()
+        shares = self.tree.leaves[slots]
+        return self.random.choice(slots, size, p=shares / shares.sum())
+
+    def rows(self, slots):
+        return super().rows(slots) | {"next_obs": self.columns["obs"][(slots + 1) % self.capacity]}
+
+
+class FollowingWithoutOldest(Following):
+    def candidates(self):
+        return super().candidates()[len(self) == self.capacity :]
+
+
+class FollowingFavoursOne(Following):
+    """Draws the slot 7 three times as often."""
+
+    def candidates(self):
+        slots = super().candidates()
+        return np.append(slots, [7, 7]) if len(slots) > 8 else slots
+
+
+class FollowingDeafToUpdates(Following):
+    def update(self, indexes, priorities):
+        pass
+
+
+def pool(kind: type, *, lacks: tuple[str, ...] = (), add: tuple[str, ...] = ()) -> BufferPool:
+    """Return buffers of this class, whose `add` does not name the fields `add`, and whose batches lack columns."""
+    drawn = "buffer.sample(size, beta)"
+    source = FUNCTIONS.replace(drawn, f"{{name: each for name, each in {drawn}.items() if name not in {lacks}}}")
+    for name in add:
+        source = source.replace(f", {name}={name}", "").replace(f", {name}=None", "").replace(f", {name}", "")
+    functions = load(source, f"{kind.__name__}_{'_'.join((*lacks, *add))}.py", kind)
+    return BufferPool(adapter_of(Subject(functions, SETTING)), SETTING)
+
+
+def seen(check: str, buffers: BufferPool) -> str:
+    found = PART_OF[check](buffers)[check]
+    buffers.close()
+    return found.word
+
+
+@pytest.mark.parametrize("kind", [PlainBuffer, OneHot, WrapsActions])
+def test_a_library_with_five_actions_may_refuse_or_change_others(kind):
+    assert seen("round_trip", pool(kind)) == "bit for bit"
+
+
+def test_actions_that_are_kept_in_32_bits_are_found():
+    assert seen("round_trip", pool(NarrowsActions)) == "as 32 bits"
+
+
+@pytest.mark.parametrize("lacks", [(), ("next_obs", "done", "act")])
+def test_observations_of_integers_as_floats_are_found(lacks):
+    """Rollouts lack next_obs, and may lack more."""
+    assert seen("dtype", pool(ObservationsAsFloats, lacks=lacks)) == "another kind"
+    assert seen("dtype", pool(PlainBuffer, lacks=lacks)) == "kept"
+
+
+@pytest.mark.parametrize("part", OVER_ADAPTER, ids=lambda part: part.__name__)
+def test_columns_that_batches_lack_are_no_fault(part):
+    is_sound(part, pool(PlainBuffer, lacks=("next_obs", "done")))
+
+
+@pytest.mark.parametrize("part", OVER_ADAPTER, ids=lambda part: part.__name__)
+@pytest.mark.parametrize("kind", [Following, FollowingWithoutOldest])
+@pytest.mark.parametrize("add", [("next_obs",), ("next_obs", "priority")])
+def test_rows_without_a_next_one_need_not_be_drawn(part, kind, add):
+    is_sound(part, pool(kind, add=add))
+
+
+def is_sound(part, buffers: BufferPool) -> None:
+    found = part(buffers)
+    buffers.close()
+    for check, each in found.items():
+        assert Contract.CHECKS[check](each.word).meaning is Meaning.SOUND or each.word == "changes the new row", each
+
+
+@pytest.mark.parametrize(
+    ("kind", "check", "word"),
+    [
+        (FollowingFavoursOne, "uniform", "uneven"),
+        (FollowingDeafToUpdates, "prioritized", "not by priority"),
+        (FollowingDeafToUpdates, "new_row_priority", "another"),
+    ],
+)
+def test_faults_are_found_where_next_obs_is_the_next_rows(kind, check, word):
+    assert seen(check, pool(kind, add=("next_obs", "priority"))) == word
