@@ -81,10 +81,12 @@ def with_causes(found: Sequence[CheckOutcome]) -> list[CheckOutcome]:
 
 def _follows(found: CheckOutcome) -> tuple[str, ...]:
     """Return the checks whose faults may be the cause of this one."""
-    if found.word != WRONG:
-        return found.shown.follows
-    before = OF_ROWS[: OF_ROWS.index(found.check)] if found.check in OF_ROWS else OF_ROWS
-    return (*found.shown.follows, *before)
+    follows = found.shown.follows
+    if found.word == WRONG:
+        follows += OF_ROWS[: OF_ROWS.index(found.check)] if found.check in OF_ROWS else OF_ROWS
+    elif "stored_rows" in follows:  # which accepts that a buffer keeps more rows than its capacity
+        follows += ("ring_order",)
+    return follows
 
 
 def _cause(check: str, faults: Mapping[str, tuple[str, ...]]) -> str:

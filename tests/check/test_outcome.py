@@ -48,3 +48,11 @@ def test_wrong_rows_follow_from_a_fault_of_the_rows():
     ]
     assert [each.cause for each in with_causes(found)] == ["", "dtype", "dtype", ""]
     assert [each.cause for each in with_causes(found[1:])] == ["", "ring_order", ""]
+
+
+def test_faults_of_a_ring_that_keeps_too_many_rows_have_one_cause():
+    """As mbrl-lib's, of which `stored_rows` passes."""
+    faults = ("ring_order", "uniform", "returned_batch", "request_sizes", "wrong_shape", "sample_zero")
+    words = {"returned_batch": worker.WRONG}
+    found = [CheckOutcome(check, CheckVerdict.FAULT, words.get(check, "")) for check in faults]
+    assert [each.cause for each in with_causes(found)] == ["", *["ring_order"] * 5]
