@@ -13,6 +13,8 @@ from adapters.contract import Contract
 from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER
 from suites.check.functions import load
+from suites.check.probes import capacities
+from suites.check.probes.capacities import StoredRows
 from suites.check.probes.probing import BufferPool
 from suites.check.subject import CheckSettings, Subject
 from tests.check.plain import PlainBuffer
@@ -78,6 +80,13 @@ class FollowingWithoutOldest(Following):
         return super().candidates()[len(self) == self.capacity :]
 
 
+class FollowingUnwritten(Following):
+    """Returns its only row with a next_obs that was never written, as Flashbax does before `can_sample`."""
+
+    def candidates(self):
+        return super().candidates() if len(self) > 1 else np.zeros(1, int)
+
+
 class FollowingFavoursOne(Following):
     """Draws the slot 7 three times as often."""
 
@@ -133,6 +142,13 @@ def test_columns_that_batches_lack_are_no_fault(part):
 @pytest.mark.parametrize("add", [("next_obs",), ("next_obs", "priority")])
 def test_rows_without_a_next_one_need_not_be_drawn(part, kind, add):
     is_sound(part, pool(kind, add=add))
+
+
+@pytest.mark.parametrize("kind", [Following, FollowingWithoutOldest, FollowingUnwritten])
+def test_a_row_without_a_next_one_is_not_looked_at(kind):
+    subject = pool(kind, add=("next_obs",)).kind.subject
+    found = capacities.stored(subject)["stored_rows"]
+    assert StoredRows(found.word).meaning is not Meaning.FAULT, found
 
 
 def is_sound(part, buffers: BufferPool) -> None:

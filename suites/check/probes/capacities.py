@@ -170,6 +170,8 @@ def _size(buffer: Tracked, asked: Mapping[str, object], nominal: str) -> Observe
 def _rows(buffer: Tracked, asked: Mapping[str, object], nominal: str) -> list[Observed]:
     """Return which rows are drawn; nothing if the buffer refuses to sample the few rows that it has."""
     held, few = buffer.held, len(buffer.held) <= FEW
+    if len(held) == 1 and not buffer.subject.functions.accepts("add", "next_obs"):
+        return []  # the row has no next one yet, and what such a buffer returns is seen by `empty`
     size = min(len(held), 64)
     begin = filled(buffer.subject, buffer.capacity, buffer.added, **asked)
     batches = int(len(held) * (np.log(len(held)) + COVERAGE)) // size + 1
