@@ -49,6 +49,8 @@ class _Bridge(Adapter):
     def __init__(self, spec: Spec) -> None:
         self.fields, self.spec = spec.fields, spec
         self._buffer: CheckedBuffer = self.subject.make(spec.capacity, **self._asked(spec))
+        if not spec.prioritized:
+            self._buffer.ignore_priorities()
         self._stored: deque[bytes] = deque(maxlen=spec.capacity)
         self._priorities: dict[bytes, float] = {}  # by row: as last set through this class, or to be set
         self._due: set[bytes] = set()  # rows whose priorities are to be set once they are drawn

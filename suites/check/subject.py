@@ -83,6 +83,13 @@ class CheckedBuffer:
 
     def __init__(self, subject: Subject, buffer: Any) -> None:
         self.subject, self.buffer, self._functions = subject, buffer, subject.functions
+        self._ignores = False
+        self._unset: tuple[Any, int] | None = None  # indexes and size of a batch that must be updated before the next
+
+    def ignore_priorities(self) -> CheckedBuffer:
+        """Return this buffer, which from now on updates each batch if it withholds sampled rows until then."""
+        self._ignores = self._functions.withholds and self._functions.has("update")
+        return self
 
     def add(self, **step: Any) -> None:
         """Store one step, given as the arguments in `STEP`. `done` defaults to "terminated or truncated". Raises
@@ -109,8 +116,14 @@ class CheckedBuffer:
     def sample(self, size: int, **asked: Any) -> Columns:
         """Return a batch of columns as arrays, which may share memory with the buffer."""
         passed = {k: v for k, v in asked.items() if k in DRAW and self._functions.accepts("sample", k)}
+        if self._unset is not None:
+            indexes, rows = self._unset
+            self.update(indexes, np.ones(rows))
         last_call.note(f"sample({size})")
-        return columns(self._functions.named["sample"](self.buffer, size, **passed))
+        batch = columns(self._functions.named["sample"](self.buffer, size, **passed))
+        if self._ignores and "indexes" in batch:
+            self._unset = batch["indexes"], size
+        return batch
 
     def windows(self, size: int, length: int) -> Columns:
         """Return a batch of sequences, (size, length, *shape) each."""
@@ -138,6 +151,7 @@ class CheckedBuffer:
             raise NotApplicable("there is no function update")
         last_call.note("update")
         self._functions.named["update"](self.buffer, indexes, priorities)
+        self._unset = None
 
     def __len__(self) -> int:
         if not self._functions.has("size"):

@@ -13,7 +13,7 @@ from adapters.contract import Contract
 from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER
 from suites.check.functions import load
-from suites.check.probes import capacities
+from suites.check.probes import capacities, reading, steps
 from suites.check.probes.capacities import StoredRows
 from suites.check.probes.probing import BufferPool
 from suites.check.subject import CheckSettings, Subject
@@ -52,6 +52,22 @@ class ObservationsAsFloats(PlainBuffer):
     def rows(self, slots):
         batch = super().rows(slots)
         return batch | {"obs": batch["obs"].astype("float32")} if batch["obs"].dtype == np.int64 else batch
+
+
+class Withholding(PlainBuffer):
+    """Draws by priority without replacement, and requires an update before the next batch, as PFRL does."""
+
+    due = False
+
+    def by_priority(self, size):
+        assert not self.due
+        slots = self.random.choice(len(self), size, replace=False, p=self.tree.leaves[: len(self)] / self.tree.total)
+        self.due = True
+        return slots
+
+    def update(self, indexes, priorities):
+        super().update(indexes, priorities)
+        self.due = False
 
 
 class Following(PlainBuffer):
@@ -149,6 +165,22 @@ def test_a_row_without_a_next_one_is_not_looked_at(kind):
     subject = pool(kind, add=("next_obs",)).kind.subject
     found = capacities.stored(subject)["stored_rows"]
     assert StoredRows(found.word).meaning is not Meaning.FAULT, found
+
+
+def withholding() -> Subject:
+    source = FUNCTIONS.replace(", prioritized, alpha", ", alpha").replace("seed, alpha", "seed, True, alpha", 2)
+    source = source.replace("act_dtype, seed, True, alpha, beta):", "act_dtype, seed, alpha, beta):")
+    return Subject(load(f"{source}\nWITHHOLDS = True\n", "withholding.py", Withholding), SETTING)
+
+
+@pytest.mark.parametrize("part", OVER_ADAPTER, ids=lambda part: part.__name__)
+def test_a_buffer_that_requires_updates_gets_them(part):
+    is_sound(part, BufferPool(adapter_of(withholding()), SETTING))
+
+
+def test_a_buffer_that_requires_updates_gets_them_while_steps_are_fed():
+    for check, seen in {**steps.rows(withholding()), **reading.twice(withholding())}.items():
+        assert {**steps.CHECKS, **reading.CHECKS}[check](seen.word).meaning is Meaning.SOUND, seen
 
 
 def is_sound(part, buffers: BufferPool) -> None:

@@ -78,7 +78,7 @@ class StreamRun:
         self.steps: list[int] = []  # in the order in which they were added
         self._steps = stream.steps()
         try:
-            self.buffer = subject.make(capacity, **self.asked)
+            self.buffer = subject.make(capacity, **self.asked).ignore_priorities()
         except NotApplicable:
             raise
         except Exception as error:
