@@ -82,6 +82,7 @@ class BufferFunctions:
     alpha: float | None = None  # of a buffer whose `make` has no argument alpha; `ALPHA` in the file
     withholds: bool = False  # whether a sampled row cannot be sampled again before its update; `WITHHOLDS` in the file
     shared: bool = False  # whether forked processes may add and sample at the same time; `SHARED` in the file
+    evicts_episodes: bool = False  # whether whole episodes are overwritten; `EVICTS_EPISODES` in the file
     family: str = ""  # "" for the user's own file
     elsewhere: bool = False  # run by another Python (`suites.check.remote`), which shares no memory with this one
 
@@ -122,6 +123,7 @@ def load(source: str, where: str, buffer: type | None = None, imported: str = ""
         eps=float(defined.get("EPS", 0.0)),
         alpha=defined.get("ALPHA"),
         withholds=bool(defined.get("WITHHOLDS")),
+        evicts_episodes=bool(defined.get("EVICTS_EPISODES")),
         shared=bool(defined.get("SHARED")),
         family=family,
     )

@@ -12,7 +12,7 @@ from adapters.behaviours import Meaning
 from adapters.contract import Contract
 from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER
-from suites.check.functions import load
+from suites.check.functions import NotApplicable, load
 from suites.check.probes import capacities, reading, steps
 from suites.check.probes.capacities import StoredRows
 from suites.check.probes.probing import BufferPool
@@ -158,6 +158,13 @@ def test_columns_that_batches_lack_are_no_fault(part):
 @pytest.mark.parametrize("add", [("next_obs",), ("next_obs", "priority")])
 def test_rows_without_a_next_one_need_not_be_drawn(part, kind, add):
     is_sound(part, pool(kind, add=add))
+
+
+@pytest.mark.parametrize("probe", [capacities.stored, capacities.even])
+def test_rows_of_evicted_episodes_are_not_missed(probe):
+    functions = load(f"{FUNCTIONS}\nEVICTS_EPISODES = True\n", "episodes.py", PlainBuffer)
+    with pytest.raises(NotApplicable, match="whole episodes"):
+        probe(Subject(functions, SETTING))
 
 
 @pytest.mark.parametrize("kind", [Following, FollowingWithoutOldest, FollowingUnwritten])

@@ -4,6 +4,7 @@ import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 OPTIONAL = ("alpha", "beta", "sample_episodes")
+EVICTS_EPISODES = True
 
 
 def make(capacity, alpha):
