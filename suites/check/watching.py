@@ -30,8 +30,8 @@ Reports = Mapping[str, dict[str, Any]]  # check -> the fields of a `Seen`, or an
 
 @dataclass(frozen=True)
 class Limits:
-    patience: float  # seconds of an announced call, after which it counts as blocked forever
-    part: float  # seconds of a part that announces no risky call
+    patience: float  # seconds without a new call after an announced one, which then counts as blocked forever
+    part: float  # seconds of a part
     start: float  # seconds until the first report, as a library may take long to import
     stall: float = math.inf  # seconds without a new call (`last_call`), after which the last one counts as blocked
     memory: int = 1 << 62  # bytes that a worker may have beside those it had at its first report
@@ -159,7 +159,7 @@ def observe(
     bold = False
     try:
         worker.ready()
-        while (said := worker.line(limits.patience if bold else limits.part, limits.stall)) == RISK:
+        while (said := worker.line(limits.part, limits.patience if bold else limits.stall)) == RISK:
             bold = True
     except (TimeoutError, EOFError, MemoryError) as error:
         too_much = f"more than {limits.memory / 2**30:g} GiB of memory" if isinstance(error, MemoryError) else ""

@@ -15,6 +15,7 @@ from suites.check import check, output
 from suites.check.outcome import CheckVerdict
 from suites.check.run import Checked, CouldNotCheck, Report, run
 from suites.check.subject import CheckSettings
+from suites.check.watching import Limits, Worker, observe
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SETTINGS = CheckSettings(draws=2_000, patience=1.0, seconds=30.0)
@@ -93,6 +94,30 @@ def test_a_crash_a_hang_and_an_exception_are_faults(tmp_path, does, evidence):
     found = {each.check: each for each in report.outcomes}
     assert found["ring_order"].verdict is CheckVerdict.FAULT and found["ring_order"].evidence == evidence
     assert found["references"].verdict in (CheckVerdict.PASSED, CheckVerdict.UNCHECKED)
+
+
+SLOW = """
+import os, sys, time
+from suites.check import last_call
+worker, page = (int(each.partition("=")[2]) for each in sys.argv[1:])
+last_call.write_to(page)
+os.write(worker, b'"ready"\\n"risk"\\n')
+for call in range(15):
+    last_call.note("sample(8)")
+    time.sleep(SECONDS)
+os.write(worker, b'{"empty": {}}\\n')
+"""
+
+
+@pytest.mark.parametrize(("seconds", "hung"), [(0.1, False), (60, True)])
+def test_slow_calls_after_a_risky_one_are_not_blocked(seconds, hung):
+    """JAX compiles a function at its first call, and other processes may use the machine."""
+    limits = Limits(patience=0.8, part=100.0, start=60.0)
+    worker = Worker([sys.executable, "-c", SLOW.replace("SECONDS", str(seconds))], limits)
+    reports, ended = observe(worker, ["empty"], limits, lambda _, end: {"hung": end.hung})
+    assert (reports, ended) == ({"empty": {"hung": True} if hung else {}}, hung)
+    if not ended:
+        worker.end()
 
 
 def test_output_of_a_buffer_changes_no_outcome(tmp_path):
