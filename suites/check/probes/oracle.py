@@ -266,13 +266,15 @@ class Judge:
                 return Wrong.STACK_OF_ENVS
             is_younger = (run.when[foreign] > run.when[number]).any()
             return Wrong.STACK_OF_YOUNGER if is_younger else Wrong.STACK_OF_EPISODES
+        is_blank = (frames == 0) | (frames == frames[~odd].min(initial=number))
+        missing = odd & ~before
+        if missing.any() and is_blank[odd].all():
+            age = len(run.steps) - run.when[wanted[missing]].max()
+            if age > OLD * run.capacity:
+                return Wrong.BLANKED_OLD
         if (odd & before).any() or not odd.any():  # not odd: the empty and the first frame mixed
             return Wrong.PADDING
-        is_blank = (frames == 0) | (frames == frames[~odd].min(initial=number))
-        if is_blank[odd].all():
-            age = len(run.steps) - run.when[wanted[odd]].max()
-            return Wrong.BLANKED_OLD if age > OLD * run.capacity else Wrong.BLANKED
-        return Wrong.STACK
+        return Wrong.BLANKED if is_blank[odd].all() else Wrong.STACK
 
 
 def observe(run: StreamRun, tally: Tally, points: int, judge: type[Judge] = Judge) -> None:
