@@ -31,6 +31,7 @@ ALTERNATIVE = {"gymnasium": "gym"}  # a class may use the older of two packages 
 OTHER = "__"  # between a function's name and that of another way to write it
 PRIORITIZED = "__prioritized"
 ADDS = names.METHODS[0]
+SIZE = "batch_size"
 WEIGHED = ("weights", "indexes")  # follow a step's columns
 
 
@@ -132,12 +133,24 @@ def _fit_function(node: ast.FunctionDef, buffer: Callable[..., Any], optional: S
             _fit_call(call, signatures.constructor(buffer), "its constructor", optional, found)
         elif isinstance(buffer, type):
             _fit_method(call, called, buffer, optional, found)
+    if node.name.partition(OTHER)[0] == "sample" and isinstance(buffer, type):
+        _keep_size(node, buffer)
     lost = before - _names_in(node)
     arguments = node.args
     first = len(arguments.args) - len(arguments.defaults)  # with a default
     kept = [number for number, each in enumerate(arguments.args) if each.arg not in lost]
     arguments.defaults = [arguments.defaults[number - first] for number in kept if number >= first]
     arguments.args = [arguments.args[number] for number in kept]
+
+
+def _keep_size(node: ast.FunctionDef, buffer: type) -> None:
+    """Set the batch size that the constructor took, if the method that draws takes none. Raises `Misfit`."""
+    size = node.args.args[1].arg
+    if size in _names_in(node):
+        return
+    if SIZE not in (signatures.constructor(buffer).names or ()):
+        raise Misfit(f"sample has no argument {SIZE}, and its constructor neither")
+    node.body.insert(0, ast.parse(f"buffer.{SIZE} = {size}").body[0])
 
 
 def _names_in(node: ast.FunctionDef) -> set[str]:

@@ -35,6 +35,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "capacity": (
         *("capacity", "size", "buffer_size", "max_size", "limit", "maxlen", "max_len", "max_length", "replay_capacity"),
         *("memory_size", "mem_size", "buffer_capacity", "max_capacity", "replay_size", "total_size", "max_buffer_size"),
+        "max_replay_buffer_size",
     ),
     "obs_dim": ("obs_dim", "state_dim", "observation_dim", "n_obs", "state_size", "obs_size", "n_states", "o_dim"),
     "act_dim": ("act_dim", "action_dim", "n_actions", "action_size", "act_size", "a_dim"),
@@ -42,17 +43,31 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "act_shape": ("act_shape", "action_shape"),
     "batch_size": ("batch_size", "num_experiences", "num_items", "n", "size", "k", "sample_size", "num_samples"),
     "weights": ("weights", "weight", "is_weights", "importance_weights", "w"),
-    "indexes": ("idxes", "indexes", "indices", "idx", "index", "inds", "ind", "idxs", "tree_idx", "tree_idxs", "ids"),
-    "priorities": ("priorities", "priority", "new_priorities", "new_priority", "prios", "new_weight"),
+    "indexes": (
+        *("idxes", "indexes", "indices", "idx", "index", "inds", "ind", "idxs", "tree_idx", "tree_idxs", "ids"),
+        *("batch_indices", "batch_indexes", "batch_idxs"),
+    ),
+    "priorities": (
+        *("priorities", "priority", "new_priorities", "new_priority", "prios", "new_weight"),
+        "batch_priorities",
+    ),
     "seed": ("seed", "random_seed", "rng_seed"),
     "beta": ("beta", "beta0"),
+    "n_step": ("n_step", "n_steps", "nstep", "multi_step", "n_multi_step"),
+    "gamma": ("gamma", "discount", "discount_factor"),
 }
 #: The same for methods.
 METHODS = (
-    ("add", "push", "store", "append", "store_transition", "add_transition", "add_experience", "remember", "put"),
-    ("sample", "sample_batch", "sample_buffer", "get_batch", "sample_transitions", "sample_transition_batch"),
+    (
+        *("add", "push", "store", "append", "store_transition", "add_transition", "add_experience", "remember", "put"),
+        "add_sample",
+    ),
+    (
+        *("sample", "sample_batch", "sample_buffer", "get_batch", "sample_transitions", "sample_transition_batch"),
+        "random_batch",
+    ),
     ("update_priorities", "update_priority", "set_priorities", "set_priority", "update_weight", "batch_update"),
-    ("__len__", "size", "get_stored_size", "get_size", "get_num_timesteps", "nb_entries"),
+    ("__len__", "size", "get_stored_size", "get_size", "get_num_timesteps", "nb_entries", "num_steps_can_sample"),
 )
 COUNTERS = ("size", "_size", "current_size", "num_in_buffer", "count", "n_entries", "length")  # attributes
 COLUMNS = ("obs", "act", "rew", "next_obs", "done", "terminated", "truncated", "not_done", "not_terminated")

@@ -211,6 +211,39 @@ class Td3:
         )
 
 
+class Td3OfFixedBatch(Td3):
+    def __init__(self, state_dim, action_dim, max_size=int(1e6), batch_size=256):
+        super().__init__(state_dim, action_dim, max_size)
+        self.batch_size = batch_size
+
+    def sample(self):
+        states, actions, next_states, rewards, not_dones = super().sample(self.batch_size)
+        return states, actions, next_states, rewards, not_dones
+
+
+class Rlkit(Td3):
+    def __init__(self, max_replay_buffer_size, observation_dim, action_dim, env_info_sizes):
+        super().__init__(observation_dim, action_dim, max_replay_buffer_size)
+
+    def add_sample(self, observation, action, reward, next_observation, terminal, env_info, **kwargs):
+        super().add(observation, action, next_observation, reward, terminal)
+
+    add = sample = None
+
+    def random_batch(self, batch_size):
+        states, actions, next_states, rewards, not_dones = Td3.sample(self, batch_size)
+        return dict(  # noqa: C408
+            observations=states,
+            actions=actions,
+            rewards=rewards,
+            terminals=1 - not_dones,
+            next_observations=next_states,
+        )
+
+    def num_steps_can_sample(self):
+        return self.size
+
+
 class SpinningUp:
     def __init__(self, obs_dim, act_dim, size):
         self.rows = Rows(size)
@@ -254,6 +287,43 @@ class FixedBatch(Tutorial):
         rewards, next_states = np.vstack([row[2] for row in rows]), np.vstack([row[3] for row in rows])
         dones = np.vstack([row[4] for row in rows])
         return (states, actions, rewards, next_states, dones)
+
+
+class FixedBatchOfSteps(FixedBatch):
+    """Stores sums of rewards over several steps, and draws by priority."""
+
+    def __init__(
+        self, capacity, batch_size, seed, gamma, n_step=1, alpha=0.6, beta_start=0.4, beta_frames=1000, parallel_env=4
+    ):
+        super().__init__(5, capacity, batch_size, seed)
+        self.gamma, self.n_step, self.alpha, self.envs = gamma, n_step, alpha, parallel_env
+        self.capacity, self.priorities, self.waiting = (
+            capacity,
+            deque(maxlen=capacity),
+            [deque() for _ in range(self.envs)],
+        )
+        self.turn = 0
+
+    def add(self, state, action, reward, next_state, done):
+        steps = self.waiting[self.turn % self.envs]
+        self.turn += 1
+        steps.append([state, action, 0.0, next_state, done])
+        for age, step in enumerate(reversed(steps)):
+            step[2:] = step[2] + self.gamma**age * reward, next_state, done
+        while steps and (done or len(steps) == self.n_step):
+            self.memory.append(tuple(steps.popleft()))
+            self.priorities.append(1.0)
+
+    def sample(self):
+        shares = np.array(self.priorities) ** self.alpha
+        indices = np.random.choice(len(shares), self.batch_size, p=shares / shares.sum())
+        states, actions, rewards, next_states, dones = zip(*[self.memory[each] for each in indices], strict=True)
+        weights = np.ones(len(indices))
+        return np.stack(states), actions, rewards, np.stack(next_states), dones, indices, weights
+
+    def update_priorities(self, batch_indices, batch_priorities):
+        for index, priority in zip(batch_indices, batch_priorities, strict=True):
+            self.priorities[index] = priority
 
 
 class Pfrl(Rows):

@@ -33,15 +33,21 @@ STANDINS = {
     standins.Tutorial: "memory",
     standins.Zipped: "memory",
     standins.Td3: "arrays",
+    standins.Td3OfFixedBatch: "arrays",
+    standins.Rlkit: "arrays",
     standins.SpinningUp: "arrays",
     standins.Shapes: "arrays",
     standins.FixedBatch: "fixed_batch",
+    standins.FixedBatchOfSteps: "fixed_batch",
     standins.Pfrl: "pfrl",
     standins.PfrlPrioritized: "pfrl",
     standins.KerasRl: "keras_rl",
     standins.Dopamine: "dopamine",
 }
-PRIORITIZED = (standins.CpprbPrioritized, standins.BaselinesPrioritized, standins.PfrlPrioritized)
+PRIORITIZED = (
+    *(standins.CpprbPrioritized, standins.BaselinesPrioritized, standins.PfrlPrioritized),
+    standins.FixedBatchOfSteps,
+)
 FAVOURED = 8  # a row
 #: module:class or module:function of a library -> family
 LIBRARIES = {
@@ -177,6 +183,11 @@ def test_priority_of_a_new_row_is_passed_where_add_takes_one() -> None:
 def test_row_with_a_large_priority_is_drawn_most_often(buffer: type) -> None:
     checked = filled(recognise(buffer).functions)
     assert shares(checked)[FAVOURED] > 0.4
+
+
+def test_steps_are_summed_where_the_constructor_takes_their_number() -> None:
+    checked = filled(recognise(standins.FixedBatchOfSteps).functions, rows=4, n_step=2, gamma=0.5)
+    assert {n: float(row["rew"]) for n, row in drawn(checked).items()} == {0: 0.5, 1: 2.0, 2: 3.5}
 
 
 @pytest.mark.slow

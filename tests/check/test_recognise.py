@@ -133,6 +133,15 @@ def test_options_that_a_class_lacks_are_not_offered() -> None:
     assert "optimize_memory_usage" not in recognise(standins.Sb3).functions.ways
 
 
+def test_sample_without_a_size_fits_only_a_class_with_a_batch_size() -> None:
+    assert "buffer.batch_size = n" in fits(standins.Td3OfFixedBatch)["arrays"].source
+
+    class NoSize(standins.Td3):
+        def sample(self): ...
+
+    assert "arrays" not in fits(NoSize)
+
+
 def test_time_limits_are_not_offered_if_a_class_takes_no_infos() -> None:
     assert recognise(standins.Sb3).functions.accepts("add", "truncated")
     assert not recognise(standins.Sb3WithoutInfos).functions.accepts("add", "truncated")

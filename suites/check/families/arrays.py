@@ -5,26 +5,61 @@ Observations have one axis where the class takes a number of dimensions. Actions
 
 import numpy as np
 
-OPTIONAL = ("seed", "device", "beta", "alpha", "batch_size")
+OPTIONAL = ("seed", "device", "beta", "alpha", "batch_size", "n_step", "gamma", "env_info_sizes", "env_info")
 RETURNS = {"sample": "columns", "sample__not_done": "not_done", "sample__dict": "dict", "sample__rows": "rows"}
 COLUMNS = ("obs", "act", "next_obs", "rew", "done", "weights", "indexes")
 KEYS = {"obs": "obs", "next_obs": "obs2", "act": "act", "rew": "rew", "done": "done"}
 
 
-def make(capacity, alpha, seed):
-    return Buffer(obs_dim=4, act_dim=1, size=capacity, alpha=alpha, seed=seed, device="cpu")
+def make(capacity, alpha, seed, n_step, gamma):
+    return Buffer(
+        obs_dim=4,
+        act_dim=1,
+        size=capacity,
+        alpha=alpha,
+        seed=seed,
+        device="cpu",
+        batch_size=8,
+        n_step=n_step,
+        gamma=gamma,
+        env_info_sizes={},
+    )
 
 
-def make__shapes(capacity, obs_shape, alpha, seed):
-    return Buffer(obs_shape=obs_shape, action_shape=(1,), capacity=capacity, alpha=alpha, seed=seed, device="cpu")
+def make__shapes(capacity, obs_shape, alpha, seed, n_step, gamma):
+    return Buffer(
+        obs_shape=obs_shape,
+        action_shape=(1,),
+        capacity=capacity,
+        alpha=alpha,
+        seed=seed,
+        device="cpu",
+        batch_size=8,
+        n_step=n_step,
+        gamma=gamma,
+    )
 
 
-def make__shape_and_number(capacity, obs_shape, alpha, seed):
-    return Buffer(obs_shape=obs_shape, act_dim=1, capacity=capacity, alpha=alpha, seed=seed, device="cpu")
+def make__shape_and_number(capacity, obs_shape, alpha, seed, n_step, gamma):
+    return Buffer(
+        obs_shape=obs_shape,
+        act_dim=1,
+        capacity=capacity,
+        alpha=alpha,
+        seed=seed,
+        device="cpu",
+        batch_size=8,
+        n_step=n_step,
+        gamma=gamma,
+    )
 
 
 def add(buffer, obs, act, rew, next_obs, done):
-    buffer.store(obs=obs, act=np.array([act]), rew=rew, next_obs=next_obs, done=done)
+    buffer.store(obs=obs, act=np.array([act]), rew=rew, next_obs=next_obs, done=done, env_info={})
+
+
+def add__terminated(buffer, obs, act, rew, next_obs, done):
+    buffer.store(obs=obs, act=np.array([act]), rew=rew, next_obs=next_obs, terminated=done)
 
 
 def add__both(buffer, obs, act, rew, next_obs, terminated, truncated):

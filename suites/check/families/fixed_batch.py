@@ -1,12 +1,36 @@
 """Classes whose batch size is an argument of the constructor, such as Udacity's ReplayBuffer: a tuple of columns."""
 
-OPTIONAL = ("action_size", "seed", "device")
+OPTIONAL = (
+    "action_size",
+    "seed",
+    "device",
+    "n_step",
+    "gamma",
+    "alpha",
+    "beta",
+    "beta_start",
+    "beta_frames",
+    "parallel_env",
+)
 RETURNS = {"sample": "columns", "sample__rows": "rows"}
-COLUMNS = ("obs", "act", "rew", "next_obs", "done")
+COLUMNS = ("obs", "act", "rew", "next_obs", "done", "weights", "indexes")
 
 
-def make(capacity, seed):
-    return Buffer(action_size=5, buffer_size=capacity, batch_size=8, seed=seed, device="cpu")
+def make(capacity, seed, alpha, beta, n_step, gamma):
+    return Buffer(
+        action_size=5,
+        buffer_size=capacity,
+        batch_size=8,
+        seed=seed,
+        device="cpu",
+        n_step=n_step,
+        gamma=gamma,
+        alpha=alpha,
+        beta=beta,
+        beta_start=beta,
+        beta_frames=10**12,  # not annealed
+        parallel_env=1,
+    )
 
 
 def add(buffer, obs, act, rew, next_obs, done):
@@ -21,6 +45,10 @@ def sample(buffer, n):
 def sample__rows(buffer, n):
     buffer.batch_size = n
     return dict(zip(COLUMNS, zip(*buffer.sample())))
+
+
+def update(buffer, indexes, priorities):
+    buffer.update_priorities(indexes=indexes, priorities=priorities)
 
 
 def size(buffer):
