@@ -17,6 +17,7 @@ from suites.check.subject import CheckedBuffer, Subject
 
 SHAPES = {"obs_shape": "obs", "act_shape": "act"}  # argument of make -> field
 DTYPES = {"obs_dtype": "obs", "act_dtype": "act"}
+NO_ALPHA = "make has no argument alpha, and the file defines no ALPHA"
 ROUNDS = 300  # of updates, at most, until each new row has its priority
 
 
@@ -27,7 +28,7 @@ def adapter_of(subject: Subject) -> type[Adapter]:
         contract = Contract(
             batch_add=yes() if subject.functions.has("add_batch") else no(),
             fields=Stated(RowFields.FIXED),
-            priorities=yes() if subject.has_priorities else no(),
+            priorities=yes() if subject.has_priorities and _alpha_is_known(subject) else no(),
             returns=Stated(Returns.COLUMNS),
             n_step=no(),
             disk=no(),
@@ -40,6 +41,10 @@ def adapter_of(subject: Subject) -> type[Adapter]:
 
     Bridge.subject = subject
     return Bridge
+
+
+def _alpha_is_known(subject: Subject) -> bool:
+    return subject.can(alpha=None) or subject.functions.alpha is not None
 
 
 class _Bridge(Adapter):
@@ -59,12 +64,11 @@ class _Bridge(Adapter):
 
     @classmethod
     def refusal(cls, spec: Spec) -> str | None:
+        if spec.prioritized and cls.subject.has_priorities and not _alpha_is_known(cls.subject):
+            return NO_ALPHA
         if reason := super().refusal(spec):
             return reason
-        asked = cls._asked(spec)
-        missing = [name for name in asked if not cls.subject.can(**{name: None})]
-        if spec.prioritized and spec.alpha == cls.subject.functions.alpha:
-            missing = [name for name in missing if name != "alpha"]
+        missing = [name for name in cls._asked(spec) if not cls.subject.can(**{name: None})]
         return f"make has no argument {missing[0]}" if missing else None
 
     @classmethod
@@ -77,7 +81,7 @@ class _Bridge(Adapter):
         for name, field in DTYPES.items():
             if spec.fields[field].dtype != numbered.FIELDS[field].dtype:
                 asked[name] = spec.fields[field].dtype
-        if spec.prioritized:
+        if spec.prioritized and (cls.subject.can(alpha=None) or spec.alpha != cls.subject.functions.alpha):
             asked["alpha"] = spec.alpha
         optional = {"seed": spec.seed, "prioritized": spec.prioritized, "beta": spec.beta}
         return asked | {name: value for name, value in optional.items() if cls.subject.can(**{name: None})}

@@ -1,0 +1,46 @@
+"""What can be checked of a prioritized buffer depends on whether its exponent can be set, or is stated."""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.check.bridge import adapter_of
+from suites.check.functions import load
+from suites.check.probes import draws, edges, rows
+from suites.check.probes.probing import BufferPool
+from suites.check.subject import CheckSettings, Subject
+
+SOURCE = """
+from tests.check.standins import CpprbPrioritized
+FIELDS = {"obs": {"shape": 4}, "act": {"dtype": "int64"}, "rew": {}, "next_obs": {"shape": 4}, "done": {}}
+def make(capacity):
+    return CpprbPrioritized(capacity, FIELDS, alpha=0.6)
+def add(buffer, obs, act, rew, next_obs, done):
+    buffer.add(obs=obs, act=act, rew=rew, next_obs=next_obs, done=done)
+def sample(buffer, size):
+    return buffer.sample(size)
+def update(buffer, indexes, priorities):
+    buffer.update_priorities(indexes, priorities)
+"""
+
+
+def pool(stated: str = "") -> BufferPool:
+    subject = Subject(load(SOURCE + stated, "mine.py"), CheckSettings(draws=2_000))
+    return BufferPool(adapter_of(subject), subject.setting)
+
+
+@pytest.mark.parametrize("stated", ["", "ALPHA = 0.6"])
+def test_checks_that_need_no_exponent_are_made_without_it(stated: str) -> None:
+    found = pool(stated)
+    assert rows.given_back(found)["returned_batch"].looked_at
+    assert edges.too_early(found)["empty"].looked_at
+    assert draws.seeds(found)["seed"].looked_at
+
+
+def test_stated_exponent_is_used() -> None:
+    assert draws.by_priority(pool("ALPHA = 0.6"))["prioritized"].word == "by priority"
+
+
+def test_unknown_exponent_is_the_reason_why_priorities_are_not_checked() -> None:
+    with pytest.raises(NotImplementedError, match="make has no argument alpha, and the file defines no ALPHA"):
+        draws.by_priority(pool())
