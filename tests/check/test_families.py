@@ -13,6 +13,7 @@ import pytest
 
 from adapters import legacy
 from suites.check.functions import BufferFunctions
+from suites.check.probes import input as bad_rows
 from suites.check.recognise import imported, recognise
 from suites.check.subject import CheckedBuffer, Subject
 from tests.check import standins
@@ -183,6 +184,22 @@ def test_priority_of_a_new_row_is_passed_where_add_takes_one() -> None:
 def test_row_with_a_large_priority_is_drawn_most_often(buffer: type) -> None:
     checked = filled(recognise(buffer).functions)
     assert shares(checked)[FAVOURED] > 0.4
+
+
+@pytest.mark.parametrize("buffer", [standins.Td3, standins.Shapes], ids=lambda each: each.__name__)
+def test_float_action_of_a_class_with_arrays_is_kept(buffer: type) -> None:
+    functions = recognise(buffer).functions
+    assert bad_rows.floats(Subject(functions))["float_for_integer"].word == "kept as it is"
+    assert drawn(filled(functions))[8]["act"].dtype.kind == "i"
+
+
+def test_float_action_of_a_class_with_integer_arrays_is_converted() -> None:
+    class Integers(standins.Td3):
+        def add(self, state, action, next_state, reward, done):
+            super().add(state, np.int64(action), next_state, reward, done)
+
+    found = bad_rows.floats(Subject(recognise(Integers).functions))["float_for_integer"]
+    assert found.word == "converted silently"
 
 
 def test_steps_are_summed_where_the_constructor_takes_their_number() -> None:

@@ -72,24 +72,28 @@ def add__no_max(buffer, obs, act, rew, next_obs, done, terminated):
     buffer.add(obs=obs, action=act, reward=rew, next_obs=next_obs, done=done, done_no_max=terminated)
 
 
+def whole(act):
+    return act.astype(int) if (act % 1 == 0).all() else act  # stored as floats
+
+
 def sample(buffer, n, beta=0.4):
     batch = dict(zip(COLUMNS, buffer.sample_batch(batch_size=n, beta=beta)))
-    return batch | {"act": np.asarray(batch["act"]).astype(int)}  # stored as floats
+    return batch | {"act": whole(np.asarray(batch["act"]))}
 
 
 def sample__not_done(buffer, n, beta=0.4):
     batch = dict(zip(COLUMNS, buffer.sample_batch(batch_size=n, beta=beta)))
-    return batch | {"act": np.asarray(batch["act"]).astype(int), "done": 1 - batch["not_done"]}
+    return batch | {"act": whole(np.asarray(batch["act"])), "done": 1 - batch["not_done"]}
 
 
 def sample__dict(buffer, n, beta=0.4):
     batch = buffer.sample_batch(batch_size=n, beta=beta)
-    return {name: batch[key] for name, key in KEYS.items()} | {"act": np.asarray(batch[KEYS["act"]]).astype(int)}
+    return {name: batch[key] for name, key in KEYS.items()} | {"act": whole(np.asarray(batch[KEYS["act"]]))}
 
 
 def sample__rows(buffer, n, beta=0.4):
     batch = dict(zip(COLUMNS, zip(*buffer.sample_batch(batch_size=n, beta=beta))))
-    return batch | {"act": np.asarray(batch["act"]).astype(int)}
+    return batch | {"act": whole(np.asarray(batch["act"]))}
 
 
 def update(buffer, indexes, priorities):

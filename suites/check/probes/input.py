@@ -226,11 +226,19 @@ def _kept(buffer: Tracked, field: str, value: Any) -> bool:
         rew, obs = (np.asarray(batch[name]).reshape(size, -1)[:, 0].astype(float) for name in ("rew", "obs"))
         mine = (rew == odd) if field != "rew" else (obs == odd)
         if field in batch and mine.any():
-            values = np.asarray(batch[field])[mine]
-            is_kept &= bool(values.shape[1:] == np.shape(value) and (values == value).all())
+            is_kept &= _same(np.asarray(batch[field])[mine], np.asarray(value))
         if not mine.all():
             buffer.numbers({name: np.asarray(column)[~mine] for name, column in batch.items() if name != "indexes"})
     return is_kept
+
+
+def _same(values: np.ndarray, value: np.ndarray) -> bool:
+    """Return whether each of these values is `value`, to their own precision if they are floats."""
+    if values.shape[1:] == (*value.shape, 1):
+        values = values[..., 0]
+    if values.dtype.kind == value.dtype.kind == "f":
+        value = value.astype(values.dtype)
+    return bool(values.shape[1:] == value.shape and (values == value).all())
 
 
 def _others(buffer: Tracked, size: int) -> list[str]:
