@@ -10,6 +10,7 @@ Exit status: 0 no fault found, 1 a fault found, 2 the buffer could not be checke
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from suites.check.subject import CheckSettings
 QUICK = CheckSettings(draws=2_000, seconds=10.0)
 NORMAL = CheckSettings(draws=20_000, seconds=60.0)
 LONG = CheckSettings(draws=400_000, seconds=600.0)
+REPEAT = "to repeat a finding: {command}"
 
 
 def main() -> int:
@@ -56,10 +58,20 @@ def main() -> int:
     output.write(report, args.out)
     output.table(report)
     print(f"{args.out}: {', '.join(sorted(path.name for path in args.out.iterdir()))}")
+    findings = [*output.roots(report), *report.of(CheckVerdict.HAZARD)]
+    if script := next((output.script_name(each) for each in findings if each.script), None):
+        print(REPEAT.format(command=_command(args, args.out / script)))
     if broken := [each for each in report.of(CheckVerdict.UNCHECKED) if each.word == "broken"]:
         print(broken[0].evidence, file=sys.stderr)
         return 3
     return 0 if report else 1
+
+
+def _command(args: argparse.Namespace, script: Path) -> str:
+    """Return the command that runs a script, which imports the buffer from its project."""
+    folder = args.project or (Path(args.buffer).parent if args.buffer.endswith(".py") else None)
+    where = [f"PYTHONPATH={shlex.quote(str(folder))}"] if folder is not None else []
+    return " ".join([*where, shlex.join([args.through or sys.executable, str(script)])])
 
 
 def _show_progress(done: int, parts: int, check: str) -> None:

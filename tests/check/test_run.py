@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,21 @@ def sample(buffer, size):
 
 def size(buffer):
     return len(buffer["rows"])
+"""
+OWN = """
+import their_buffer
+
+def make(capacity, seed):
+    return their_buffer.make(capacity, seed)
+
+def add(buffer, obs, act, rew, next_obs, done):
+    their_buffer.add(buffer, obs, act, rew, next_obs, done)
+
+def sample(buffer, size):
+    return their_buffer.sample(buffer, size)
+
+def size(buffer):
+    return their_buffer.size(buffer)
 """
 ALL_BUT_THE_LAST = 'buffer["rows"][:-1] or buffer["rows"]'
 
@@ -172,6 +188,25 @@ def test_the_command_writes_every_form_of_the_report(tmp_path):
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     assert "1 of 2" in (tmp_path / "out" / "badge.svg").read_text()
     assert "| ✗ fault |" in (tmp_path / "out" / "check.md").read_text()
+
+
+def test_the_printed_command_repeats_a_finding(tmp_path):
+    written(tmp_path, rows=ALL_BUT_THE_LAST)
+    (tmp_path / "buffer.py").rename(tmp_path / "their_buffer.py")
+    (tmp_path / "own.py").write_text(OWN)
+    command = [
+        sys.executable,
+        "-m",
+        "suites.check",
+        str(tmp_path / "own.py"),
+        "--only=ring_order,stored_rows",
+        "--quick",
+    ]
+    done = subprocess.run([*command, f"--out={tmp_path}/out"], cwd=CHECKOUT, capture_output=True, text=True)
+    said = re.search(r"^to repeat a finding: (PYTHONPATH=.*\.py)$", done.stdout, re.M)
+    assert said is not None, done.stdout
+    repeated = subprocess.run(said[1], shell=True, cwd=CHECKOUT, capture_output=True, text=True)
+    assert repeated.returncode == 1 and "AssertionError" in repeated.stderr, repeated.stderr
 
 
 def test_an_unknown_check_is_refused(tmp_path):
