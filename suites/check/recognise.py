@@ -34,12 +34,14 @@ DID_YOU_MEAN = "; did you mean {names}?"
 NOT_CALLABLE = "{module}:{name} must be a class or a function that returns a buffer, got {kind}"
 NO_FAMILY = """{buffer} is called like none of the {number} API families:
 {misfits}
-Write the functions in a file, and name it: LIKE=path/to/file.py. `Buffer` is the class there.
+Write these functions in a file, with `Buffer` for the class, and name it: LIKE=path/to/file.py
     def make(capacity): ...                              # return an empty buffer
-    def add(buffer, obs, act, rew, next_obs, done): ...  # store one step
-    def sample(buffer, size): ...                        # return a dict of these columns
-    def update(buffer, indexes, priorities): ...         # only with priorities
-    def size(buffer): ...                                # the number of rows"""
+    def add(buffer, obs, act, rew, next_obs, done): ...  # store one step: four float32 as obs, an integer as act
+    def sample(buffer, size): ...                        # return a dict of obs, act, rew, next_obs and done
+    def size(buffer): ...                                # the number of rows
+If it has priorities: make(capacity, alpha, beta), sample returns weights and indexes, too, and there is
+    def update(buffer, indexes, priorities): ...
+If it stores actions as floats, sample returns act.astype(int). An example is in docs/check.md."""
 MISFIT = "    {families}: {reason}"
 FORCED = "{buffer} cannot be called like {family}: {reason}"
 
