@@ -1,14 +1,15 @@
-"""What can be checked of a prioritized buffer depends on whether its exponent can be set, or is stated."""
+"""Priorities are checked through the functions that a buffer has, as far as its exponent is known."""
 
 from __future__ import annotations
 
 import pytest
 
 from suites.check.bridge import adapter_of
-from suites.check.functions import load
+from suites.check.functions import BufferFunctions, load
 from suites.check.probes import draws, edges, rows
 from suites.check.probes.probing import BufferPool
 from suites.check.subject import CheckSettings, Subject
+from tests.check.standins import CpprbPrioritized
 
 SOURCE = """
 from tests.check.standins import CpprbPrioritized
@@ -25,7 +26,11 @@ def update(buffer, indexes, priorities):
 
 
 def pool(stated: str = "") -> BufferPool:
-    subject = Subject(load(SOURCE + stated, "mine.py"), CheckSettings(draws=2_000))
+    return pool_of(load(SOURCE + stated, "mine.py"))
+
+
+def pool_of(functions: BufferFunctions) -> BufferPool:
+    subject = Subject(functions, CheckSettings(draws=2_000))
     return BufferPool(adapter_of(subject), subject.setting)
 
 
@@ -35,6 +40,17 @@ def test_checks_that_need_no_exponent_are_made_without_it(stated: str) -> None:
     assert rows.given_back(found)["returned_batch"].looked_at
     assert edges.too_early(found)["empty"].looked_at
     assert draws.seeds(found)["seed"].looked_at
+
+
+def test_new_row_keeps_its_priority_while_other_rows_get_theirs() -> None:
+    class Largest(CpprbPrioritized):
+        def add(self, **row):
+            super().add(**row, priorities=max(self.priorities, default=1.0))
+
+    source = SOURCE.replace("capacity)", "capacity, alpha)", 1).replace("alpha=0.6", "alpha=alpha")
+    functions = load(source.replace("CpprbPrioritized(", "Buffer("), "mine.py", Largest)
+    seen = draws.added(pool_of(functions))["new_row_priority"]
+    assert seen.word == "the largest", seen.evidence
 
 
 def test_stated_exponent_is_used() -> None:
