@@ -137,7 +137,7 @@ def _bad_rows(subject: Subject, bad: Mapping[str, Wrong], **more: Any) -> Seen:
                 continue
             for added_before in LEVELS:
                 word, about, body = _bad_row(subject, {**asked, **more}, added_before, field, text)
-                found.append((word, f"{name}, after {added_before} of {CAPACITY} rows: {about}", body))
+                found.append((word, f"{name}, after {added_before} rows in a buffer of {CAPACITY}: {about}", body))
     if not found:
         raise NotApplicable("add has none of these arguments")
     return worst(found, "", len(found), BadRow)
