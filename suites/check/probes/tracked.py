@@ -25,7 +25,7 @@ COVERAGE = 20.0  # draws per row, beside the logarithm of the rows: some row is 
 MOST_BATCHES = 60  # in which each row must have been drawn at least once
 MOST_SINGLE = 4_000  # draws in batches of one row
 TRIED = 8  # rows of the buffer that shows its manners
-CHARACTERS = 160
+CHARACTERS = 240
 #: Options with which a batch's rows are not those that were added.
 OTHER_ROWS = ("n_step", "stack", "envs", "length")
 #: Column -> its expected value for row n, as in scripts.
