@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.base import WrongAnswer
 from suites.check.bridge import adapter_of
 from suites.check.functions import BufferFunctions, load
 from suites.check.probes import draws, edges, rows
@@ -22,6 +23,8 @@ def sample(buffer, size):
     return buffer.sample(size)
 def update(buffer, indexes, priorities):
     buffer.update_priorities(indexes, priorities)
+def size(buffer):
+    return len(buffer)
 """
 
 
@@ -51,6 +54,25 @@ def test_new_row_keeps_its_priority_while_other_rows_get_theirs() -> None:
     functions = load(source.replace("CpprbPrioritized(", "Buffer("), "mine.py", Largest)
     seen = draws.added(pool_of(functions))["new_row_priority"]
     assert seen.word == "the largest", seen.evidence
+
+
+@pytest.mark.parametrize("absent", ["next_obs", "done"])
+def test_column_that_a_batch_lacks_is_not_checked(absent: str) -> None:
+    lacking = SOURCE.replace(
+        "return buffer.sample(size)", "batch = buffer.sample(size); del batch['ABSENT']; return batch"
+    )
+    found = pool_of(load(lacking.replace("ABSENT", absent), "mine.py"))
+    words = {check: seen.word for check, seen in (rows.come_back(found) | rows.ring(found) | draws.even(found)).items()}
+    assert words["round_trip"] == "bit for bit" and words["ring_order"] == "oldest first" and words["uniform"] == "even"
+
+
+def test_mixed_row_is_seen_in_a_batch_without_next_obs() -> None:
+    mixed = SOURCE.replace(
+        "return buffer.sample(size)",
+        "batch = buffer.sample(size); del batch['next_obs']; batch['obs'] = batch['obs'][::-1]; return batch",
+    )
+    with pytest.raises(WrongAnswer, match="mixes values of different added rows"):
+        rows.ring(pool_of(load(mixed, "mine.py")))
 
 
 def test_stated_exponent_is_used() -> None:
