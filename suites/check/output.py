@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
@@ -74,15 +74,10 @@ def _lines(report: Report, coloured: bool) -> Iterator[str]:
     for each in report.of(CheckVerdict.HAZARD):
         yield f"{mark(each.verdict)} {each.shown.title}: {each.word}"
         yield f"    {each.evidence}"
-    for each in report.of(CheckVerdict.UNCHECKED):
-        yield f"{mark(each.verdict)} {each.shown.title}: {each.evidence.strip().splitlines()[-1]}"
+    yield from _by_reason(report.of(CheckVerdict.UNCHECKED), mark(CheckVerdict.UNCHECKED))
     for each in report.of(CheckVerdict.PASSED):
         yield f"{mark(each.verdict)} {each.shown.title}: {each.word}"
-    absent: dict[str, list[str]] = {}
-    for each in report.of(CheckVerdict.ABSENT):
-        absent.setdefault(each.evidence, []).append(each.check)
-    for reason, checks in absent.items():
-        yield f"{mark(CheckVerdict.ABSENT)} {', '.join(checks)}: {reason}"
+    yield from _by_reason(report.of(CheckVerdict.ABSENT), mark(CheckVerdict.ABSENT))
     yield ""
     counts = summary(report)
     yield (
@@ -90,6 +85,15 @@ def _lines(report: Report, coloured: bool) -> Iterator[str]:
         f"hazards: {counts['hazard']}, not applicable: {counts['not applicable']}, "
         f"not checked: {counts['not checked']}; {report.seconds:.0f} s, seed {report.settings.seed}"
     )
+
+
+def _by_reason(outcomes: Sequence[CheckOutcome], mark: str) -> Iterator[str]:
+    """Yield a line for each reason, with the checks that it concerns."""
+    reasons: dict[str, list[str]] = {}
+    for each in outcomes:
+        reasons.setdefault(each.evidence.strip().splitlines()[-1], []).append(each.check)
+    for reason, checks in reasons.items():
+        yield f"{mark} {', '.join(checks)}: {reason}"
 
 
 def markdown(report: Report) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -207,6 +209,14 @@ def test_the_printed_command_repeats_a_finding(tmp_path):
     assert said is not None, done.stdout
     repeated = subprocess.run(said[1], shell=True, cwd=CHECKOUT, capture_output=True, text=True)
     assert repeated.returncode == 1 and "AssertionError" in repeated.stderr, repeated.stderr
+
+
+def test_checks_without_an_outcome_for_one_reason_share_a_line(tmp_path):
+    report = report_of(written(tmp_path), "uniform", "empty", "seed", settings=replace(SETTINGS, seconds=0.0))
+    table = io.StringIO()
+    output.table(report, table)
+    unchecked = [line for line in table.getvalue().splitlines() if line.startswith("?")]
+    assert len(unchecked) == 1 and unchecked[0].endswith("seed, empty: no time was left")
 
 
 def test_an_unknown_check_is_refused(tmp_path):
