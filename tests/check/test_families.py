@@ -14,6 +14,7 @@ import pytest
 from adapters import legacy
 from suites.check.functions import BufferFunctions
 from suites.check.probes import input as bad_rows
+from suites.check.probes import steps
 from suites.check.recognise import imported, recognise
 from suites.check.subject import CheckedBuffer, Subject
 from tests.check import standins
@@ -200,6 +201,11 @@ def test_float_action_of_a_class_with_integer_arrays_is_converted() -> None:
 
     found = bad_rows.floats(Subject(recognise(Integers).functions))["float_for_integer"]
     assert found.word == "converted silently"
+
+
+def test_column_that_a_class_does_not_return_is_not_found_right() -> None:
+    found = steps.rows(Subject(recognise(standins.Tutorial).functions))
+    assert "done_flag" not in found and found["next_observation"].word == "of its step"
 
 
 def test_steps_are_summed_where_the_constructor_takes_their_number() -> None:

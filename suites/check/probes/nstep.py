@@ -90,10 +90,8 @@ def returns(subject: Subject) -> dict[str, Seen]:
             observe(StreamRun(each, CAPACITY, Stream(limits=limits), asked), tally, POINTS)
             ends.draw(StreamRun(each, LARGE, Stream(limits=limits), asked))
     looked_at(tally)
-    return {
+    found = {
         "n_step_rewards": tally.seen(REWARDS, NStepRewards.OF_WINDOW),
-        "n_step_next": tally.seen(NEXT, NStepNext.AFTER_WINDOW),
-        "n_step_bootstrap": tally.seen(BOOTSTRAP, NStepBootstrap.UNLESS_TERMINAL),
         "n_step_discount": tally.seen(DISCOUNT, NStepDiscount.OF_WINDOW),
         "n_step_ends": ends.seen(
             NStepEnds.DRAWN,
@@ -102,6 +100,11 @@ def returns(subject: Subject) -> dict[str, Seen]:
             limit=NStepEnds.NEVER_LIMIT,
         ),
     }
+    if "next_obs" in tally.columns:
+        found["n_step_next"] = tally.seen(NEXT, NStepNext.AFTER_WINDOW)
+    if "done" in tally.columns:
+        found["n_step_bootstrap"] = tally.seen(BOOTSTRAP, NStepBootstrap.UNLESS_TERMINAL)
+    return found
 
 
 PROBES: Mapping[Callable[[Subject], dict[str, Seen]], tuple[str, ...]] = {

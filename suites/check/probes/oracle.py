@@ -78,6 +78,7 @@ class Tally:
     def __init__(self) -> None:
         self.found: dict[StrEnum, OracleFinding] = {}
         self.rows = 0
+        self.columns: set[str] = set()  # of those that a batch may lack: which ones were compared
         self.ways: list[str] = []
         self.refused: list[str] = []
 
@@ -121,6 +122,8 @@ class Judge:
 
     def judge(self) -> None:
         self.tally.rows += self.size
+        self.tally.columns |= {"done"} if self.done is not None else set()
+        self.tally.columns |= {"next_obs"} if self.next is not None else set()
         for k in np.flatnonzero(~self.is_step)[:1]:
             number, obs = int(self.number[k]), np.asarray(self.batch["obs"][k]).ravel()[-4:].tolist()
             rows = int((~self.is_step).sum())

@@ -88,6 +88,7 @@ NEXT = {
     Wrong.NEXT_OF_ENV: NextObservation.OTHER,
     Wrong.NEXT_OF_EPISODE: NextObservation.OF_EPISODE,
 }
+NO_DONE = "a batch has no column done"
 DONE = {Wrong.DONE_WITHIN: DoneFlag.WITHIN, Wrong.DONE_MISSED: DoneFlag.MISSED}
 ENDS = ("first", "last", "limit")
 
@@ -114,10 +115,8 @@ def rows(subject: Subject) -> dict[str, Seen]:
                 observe(StreamRun(each, CAPACITY, Stream(limits=False), asked), tally, POINTS)
                 ends.draw(StreamRun(each, LARGE, Stream(limits=False), asked))
     looked_at(tally)
-    return {
+    found = {
         "step_fields": tally.seen(FIELDS, StepFields.ONE_STEP),
-        "next_observation": tally.seen(NEXT, NextObservation.OF_STEP),
-        "done_flag": tally.seen(DONE, DoneFlag.TERMINAL),
         "episode_ends": ends.seen(
             EpisodeEnds.DRAWN,
             last=EpisodeEnds.NEVER_LAST,
@@ -125,6 +124,11 @@ def rows(subject: Subject) -> dict[str, Seen]:
             limit=EpisodeEnds.NEVER_LIMIT,
         ),
     }
+    if "next_obs" in tally.columns:
+        found["next_observation"] = tally.seen(NEXT, NextObservation.OF_STEP)
+    if "done" in tally.columns:
+        found["done_flag"] = tally.seen(DONE, DoneFlag.TERMINAL)
+    return found
 
 
 def time_limits(subject: Subject) -> dict[str, Seen]:
@@ -140,6 +144,8 @@ def time_limits(subject: Subject) -> dict[str, Seen]:
     if not tally.rows and tally.refused:
         return {"time_limits": Seen(TimeLimits.REFUSED.value, tally.refused[0], 1)}
     looked_at(tally)
+    if "done" not in tally.columns:
+        raise NotApplicable(NO_DONE)
     return {"time_limits": tally.seen({Wrong.DONE_AT_LIMIT: word}, TimeLimits.BOOTSTRAP)}
 
 
