@@ -61,6 +61,7 @@ class _Bridge(Adapter):
         self._due: set[bytes] = set()  # rows whose priorities are to be set once they are drawn
         self._drawn: list[bytes] = []  # the rows of the last batch
         self._returned = spec.fields
+        self._waits = False  # for the update of a batch, which must come before the next
 
     @classmethod
     def refusal(cls, spec: Spec) -> str | None:
@@ -122,7 +123,7 @@ class _Bridge(Adapter):
         self._due |= new.keys()
         drawable = list(self._stored)[1:-1] if self.contract.next_of_rows else self._stored
         for _ in range(ROUNDS):
-            if self._due.isdisjoint(drawable):
+            if self._due.isdisjoint(drawable) or self._waits:
                 return
             batch = self.sample(min(16, len(new)))
             if self._priorities.keys() >= {*self._drawn} or self.contract.withholds_sampled_rows:
@@ -137,6 +138,7 @@ class _Bridge(Adapter):
         has = {"obs", *batch} - unstored
         self._returned = {name: field for name, field in self.fields.items() if name in has}
         if self.spec.prioritized:
+            self._waits = self.contract.withholds_sampled_rows
             dtype = self.fields["obs"].dtype
             self._drawn = [row.tobytes() for row in np.ascontiguousarray(batch["obs"], dtype)]
         return batch
@@ -144,6 +146,7 @@ class _Bridge(Adapter):
     def update_priorities(self, indexes: Array, priorities: Array) -> None:
         self._priorities.update(zip(self._drawn, priorities.tolist(), strict=False))
         self._buffer.update(indexes, priorities)
+        self._waits = False
 
     def __len__(self) -> int:
         return len(self._buffer)

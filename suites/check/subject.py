@@ -84,12 +84,17 @@ class CheckedBuffer:
     def __init__(self, subject: Subject, buffer: Any) -> None:
         self.subject, self.buffer, self._functions = subject, buffer, subject.functions
         self._ignores = False
-        self._unset: tuple[Any, int] | None = None  # indexes and size of a batch that must be updated before the next
+        self._unset: tuple[Any, int] | None = None  # indexes and size of a batch that must be updated first
 
     def ignore_priorities(self) -> CheckedBuffer:
         """Return this buffer, which from now on updates each batch if it withholds sampled rows until then."""
         self._ignores = self._functions.withholds and self._functions.has("update")
         return self
+
+    def _settle(self) -> None:
+        if self._unset is not None:
+            indexes, rows = self._unset
+            self.update(indexes, np.ones(rows))
 
     def add(self, **step: Any) -> None:
         """Store one step, given as the arguments in `STEP`. `done` defaults to "terminated or truncated". Raises
@@ -99,6 +104,7 @@ class CheckedBuffer:
         accepts = self._functions.accepts
         if step["env"] and not accepts("add", "env"):
             raise NotApplicable("add has no argument env")
+        self._settle()
         last_call.note("add")
         self._functions.named["add"](self.buffer, **{k: v for k, v in step.items() if k in STEP and accepts("add", k)})
 
@@ -110,15 +116,14 @@ class CheckedBuffer:
         ends = {"done": np.zeros(rows, bool)} | fields
         ends = {"terminated": ends["done"], "truncated": np.zeros(rows, bool)} | ends
         accepts = self._functions.accepts
+        self._settle()
         last_call.note(f"add_batch of {rows} rows")
         self._functions.named["add_batch"](self.buffer, **{k: v for k, v in ends.items() if accepts("add_batch", k)})
 
     def sample(self, size: int, **asked: Any) -> Columns:
         """Return a batch of columns as arrays, which may share memory with the buffer."""
         passed = {k: v for k, v in asked.items() if k in DRAW and self._functions.accepts("sample", k)}
-        if self._unset is not None:
-            indexes, rows = self._unset
-            self.update(indexes, np.ones(rows))
+        self._settle()
         last_call.note(f"sample({size})")
         batch = columns(self._functions.named["sample"](self.buffer, size, **passed))
         if self._ignores and "indexes" in batch:
