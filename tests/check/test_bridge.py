@@ -14,7 +14,7 @@ from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER
 from suites.check.functions import NotApplicable, load
 from suites.check.probes import capacities, reading, steps
-from suites.check.probes.capacities import StoredRows
+from suites.check.probes.capacities import StoredCount, StoredRows
 from suites.check.probes.probing import BufferPool
 from suites.check.subject import CheckSettings, Subject
 from tests.check.plain import PlainBuffer
@@ -81,6 +81,8 @@ class Following(PlainBuffer):
 
     def valid(self, columns):
         return super().valid({"next_obs": columns["obs"], **columns})
+
+    counted = property(lambda self: max(0, len(self) - 1))
 
     def candidates(self):
         return (max(0, self.added - self.capacity) + np.arange(len(self) - 1)) % self.capacity
@@ -176,8 +178,9 @@ def test_rows_of_evicted_episodes_are_not_missed(probe):
 @pytest.mark.parametrize("kind", [Following, FollowingWithoutOldest, FollowingUnwritten])
 def test_a_row_without_a_next_one_is_not_looked_at(kind):
     subject = pool(kind, add=("next_obs",)).kind.subject
-    found = capacities.stored(subject)["stored_rows"]
-    assert StoredRows(found.word).meaning is not Meaning.FAULT, found
+    found = capacities.stored(subject)
+    assert StoredRows(found["stored_rows"].word).meaning is not Meaning.FAULT, found
+    assert StoredCount(found["stored_count"].word).meaning is not Meaning.FAULT, found
 
 
 def withholding() -> Subject:

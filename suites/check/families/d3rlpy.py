@@ -26,7 +26,9 @@ def add(buffer, obs, act, rew, terminated, truncated):
 
 def sample(buffer, n):
     b = buffer.sample_transition_batch(batch_size=n)
-    columns = {"obs": b.observations, "act": b.actions, "rew": b.rewards}
+    discrete = buffer.dataset_info.action_space is ActionSpace.DISCRETE
+    act = b.actions.astype(int) if discrete else b.actions  # drawn as floats
+    columns = {"obs": b.observations, "act": act, "rew": b.rewards}
     return columns | {"next_obs": b.next_observations, "done": b.terminals}
 
 
