@@ -13,7 +13,7 @@ from typing import Any
 from adapters.behaviours import Behaviour
 from adapters.contract import Contract
 from suites.check import probes
-from suites.check.functions import BufferFunctions
+from suites.check.functions import WEIGHTED_SETS, BufferFunctions
 from suites.check.probes import draws, edges, rows
 from suites.check.probes.probing import BufferPool, Seen
 
@@ -110,4 +110,6 @@ def refusal(check: str, functions: BufferFunctions) -> str | None:
         return "there is no function update"
     if check == "weights" and not functions.accepts("make", "beta") and not functions.accepts("sample", "beta"):
         return "neither make nor sample has an argument beta"
+    if check == "weights" and functions.weights_over not in ("", *WEIGHTED_SETS[:3]):
+        return f"the file states {functions.weights_over!r}, which weights_over checks"
     return None

@@ -21,8 +21,18 @@ the value of next_obs. Frames of a stack are on the last axis of "obs", oldest f
 as it was added, and "desired_goal" as it was added or drawn for the row.
 
 `WAYS`, if defined, names other ways to use the buffer: {name: options that `make` is passed in addition}. An option
-named `stack`, `n_step`, `gamma` or `envs` also tells the probes what such a buffer must return. `SHARED = True` claims
-that processes forked from the one that made the buffer may add while this one samples.
+named `stack`, `n_step`, `gamma` or `envs` also tells the probes what such a buffer must return.
+
+Constants say what a buffer promises, the first four one with priorities:
+
+    EPS            what it adds to a priority before that is raised to alpha
+    ALPHA          its alpha, if `make` has no argument of this name
+    WITHHOLDS      True if a sampled row cannot be sampled again before its update
+    WEIGHTS_OVER   what importance weights are divided by: the largest weight of the "buffer", that of the "batch", or
+                   "nothing" (then they are (rows * probability) ** -beta). Any of these is sound unless the file states
+                   one. "batch mean", "batch sum" and "past" (the largest weight so far) must be stated.
+    SHARED         True if processes that are forked from the one that made it may add while this one samples
+    EVICTS_EPISODES    True if whole episodes are overwritten
 """
 
 from __future__ import annotations
@@ -60,6 +70,8 @@ STEP = (
 )
 #: Arguments that `sample` may name besides the size.
 DRAW = ("beta",)
+#: Values of WEIGHTS_OVER.
+WEIGHTED_SETS = ("buffer", "batch", "nothing", "batch mean", "batch sum", "past")
 
 
 class BadFunctions(Exception):  # noqa: N818 (what is bad)
@@ -83,6 +95,7 @@ class BufferFunctions:
     withholds: bool = False  # whether a sampled row cannot be sampled again before its update; `WITHHOLDS` in the file
     shared: bool = False  # whether forked processes may add and sample at the same time; `SHARED` in the file
     evicts_episodes: bool = False  # whether whole episodes are overwritten; `EVICTS_EPISODES` in the file
+    weights_over: str = ""  # one of `WEIGHTED_SETS`, or "" if the file does not state it; `WEIGHTS_OVER` in the file
     family: str = ""  # "" for the user's own file
     elsewhere: bool = False  # run by another Python (`suites.check.remote`), which shares no memory with this one
 
@@ -115,18 +128,23 @@ def load(source: str, where: str, buffer: type | None = None, imported: str = ""
     named = {name: defined[name] for name in FUNCTIONS if callable(defined.get(name))}
     if lacking := [name for name in ("make", "add", "sample") if name not in named]:
         raise BadFunctions(f"{where} must define make, add and sample, but lacks {', '.join(lacking)}")
-    return BufferFunctions(
-        named,
-        source,
-        imported,
-        ways=defined.get("WAYS", {}),
-        eps=float(defined.get("EPS", 0.0)),
-        alpha=defined.get("ALPHA"),
-        withholds=bool(defined.get("WITHHOLDS")),
-        evicts_episodes=bool(defined.get("EVICTS_EPISODES")),
-        shared=bool(defined.get("SHARED")),
-        family=family,
-    )
+    return BufferFunctions(named, source, imported, family=family, **promised(defined, where))
+
+
+def promised(defined: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return what a file's constants say, as arguments of `BufferFunctions`. Raises `BadFunctions`."""
+    over = defined.get("WEIGHTS_OVER", "")
+    if over not in ("", *WEIGHTED_SETS):
+        raise BadFunctions(f"WEIGHTS_OVER in {where} must be one of {', '.join(WEIGHTED_SETS)}, got {over!r}")
+    return {
+        "ways": defined.get("WAYS", {}),
+        "eps": float(defined.get("EPS", 0.0)),
+        "alpha": defined.get("ALPHA"),
+        "withholds": bool(defined.get("WITHHOLDS")),
+        "weights_over": over,
+        "evicts_episodes": bool(defined.get("EVICTS_EPISODES")),
+        "shared": bool(defined.get("SHARED")),
+    }
 
 
 FUNCTIONS = ("make", "add", "sample", "update", "size", "add_batch", "windows", "save", "load", "at", "cut")

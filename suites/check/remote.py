@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.check import served
-from suites.check.functions import FUNCTIONS, BadFunctions, BufferFunctions, NotApplicable
+from suites.check.functions import FUNCTIONS, BadFunctions, BufferFunctions, NotApplicable, promised
 
 SERVED = Path(served.__file__)
 #: Exceptions that keep their class; others are only called so.
@@ -127,7 +127,7 @@ def load(file: Path, python: str, folder: Path | None = None) -> BufferFunctions
         raise BadFunctions(about["bad"])
     named = {name: _calling(connection, name, arguments) for name, arguments in about["signatures"].items()}
     source = file.read_text(encoding="utf-8")
-    return BufferFunctions(named, source, ways=about["ways"], eps=about["eps"], alpha=about["alpha"], elsewhere=True)
+    return BufferFunctions(named, source, elsewhere=True, **promised(about["constants"], str(file)))
 
 
 def _calling(connection: Connection, name: str, arguments: list[tuple[str, int, bool]]) -> Callable[..., Any]:

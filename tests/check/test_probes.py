@@ -14,7 +14,7 @@ from adapters.behaviours import Meaning
 from adapters.contract import Contract
 from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER, SHOWN
-from suites.check.functions import NotApplicable, load
+from suites.check.functions import BadFunctions, NotApplicable, load
 from suites.check.probes import capacities, copies, input, leaks, priorities, threads
 from suites.check.probes.probing import BufferPool
 from suites.check.reproduction import MOST_LINES, script
@@ -171,6 +171,32 @@ def test_a_fault_that_the_conformance_suite_finds_has_a_script(fault, check, tmp
     assert len(program.splitlines()) <= MOST_LINES
     assert not runs(program, tmp_path)
     assert runs(script(subject().functions, SCRIPTS[check](subject())), tmp_path)
+
+
+def with_promise(fault: str, over: str) -> Subject:
+    return Subject(load(f"{subject(fault).functions.source}\nWEIGHTS_OVER = {over!r}\n", "promised.py"), SETTING)
+
+
+@pytest.mark.parametrize(
+    ("fault", "over"), [("", "buffer"), ("WeightsOverMean", "batch mean"), ("WeightsOverPast", "past"), ("", "past")]
+)
+def test_a_promise_about_weights_is_kept(fault, over):
+    seen = priorities.weights(with_promise(fault, over))["weights_over"]
+    assert seen.word == priorities.WeightedSet.STATED, seen
+
+
+@pytest.mark.parametrize(("fault", "over"), [("", "batch"), ("WeightsOverMean", "buffer"), ("", "batch sum")])
+def test_a_promise_about_weights_that_is_broken_is_a_fault(fault, over, tmp_path):
+    promising = with_promise(fault, over)
+    seen = priorities.weights(promising)["weights_over"]
+    assert seen.word == priorities.WeightedSet.NOT_STATED and f"by the {over}" in seen.evidence
+    program = script(promising.functions, seen.script.splitlines())
+    assert len(program.splitlines()) <= MOST_LINES and not runs(program, tmp_path)
+
+
+def test_an_unknown_promise_about_weights_is_refused():
+    with pytest.raises(BadFunctions, match=r"WEIGHTS_OVER in promised.py must be one of buffer, .*, got 'all'"):
+        with_promise("", "all")
 
 
 def test_threads_are_checked_only_if_asked_for():

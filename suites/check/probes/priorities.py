@@ -10,7 +10,7 @@ import numpy as np
 from adapters.base import Array
 from adapters.behaviours import FAULT, HAZARD, Behaviour
 from adapters.checks import SIGNIFICANCE
-from suites.check.functions import NotApplicable
+from suites.check.functions import WEIGHTED_SETS, NotApplicable
 from suites.check.probes.probing import Seen, fit, said
 from suites.check.probes.tracked import (
     MOST_BATCHES,
@@ -100,10 +100,21 @@ class WeightedSet(Behaviour):
     BUFFER = "the largest of the buffer"
     BATCH = "the largest of the batch"
     NONE = "nothing"
+    STATED = "what the file states"
     CAPACITY = "nothing, with the capacity as the number of rows", FAULT
     PAST = "rows or priorities that are no longer stored", FAULT
     CHANGES = "something else after the wrap", FAULT
     OTHER = "something else", FAULT
+    NOT_STATED = "not what the file states", FAULT
+
+
+#: What is recognised of a file that does not define WEIGHTS_OVER.
+WITHOUT_STATEMENT = {
+    "buffer": WeightedSet.BUFFER,
+    "batch": WeightedSet.BATCH,
+    "nothing": WeightedSet.NONE,
+    "capacity": WeightedSet.CAPACITY,
+}
 
 
 class SlotPriority(Behaviour):
@@ -403,32 +414,38 @@ def weights(subject: Subject) -> dict[str, Seen]:
     looked_at = 2 * WEIGHED * 16
     words = [word for word, _ in found.values()]
     about = "; ".join(f"{when}: {text or word}" for when, (word, text) in found.items())
-    word = words[0]
-    if words[0] != words[1]:
+    word = WeightedSet.NOT_STATED if WeightedSet.NOT_STATED in words else words[0]
+    if words[0] != words[1] and word is not WeightedSet.NOT_STATED:
         odd = [each for each in words if each in (WeightedSet.OTHER, WeightedSet.CAPACITY)]
         stale = words[1] is WeightedSet.OTHER and words[0] in (WeightedSet.BUFFER, WeightedSet.BATCH)
         word = WeightedSet.PAST if stale else odd[0] if odd else WeightedSet.CHANGES
-    rows = 2 * CAPACITY if word in (WeightedSet.PAST, WeightedSet.CHANGES) else PARTLY
+    late = words[0] is WeightedSet.STATED or word in (WeightedSet.PAST, WeightedSet.CHANGES)
+    rows = 2 * CAPACITY if late else PARTLY
     return {"weights_over": seen(word, about, looked_at, weights_script(subject, asked, exponent, rows))}
 
 
 def weights_script(subject: Subject, asked: Mapping[str, object], exponent: float, rows: int) -> list[str]:
     """Return lines that compare weights with the formula after so many rows were added."""
     lowest = max(0, rows - CAPACITY) + 1
-    mean = f"np.mean(np.arange({lowest}, {rows + 1}) ** {exponent:g}) ** {1 / exponent:g}"
+    power = f"** -{exponent * BETA:g}"
+    mean = f"(np.mean(np.arange({lowest}, {rows + 1}) ** {exponent:g}) ** {1 / exponent:g}) {power}"
+    largest = {"buffer": f"{lowest} {power}", "batch": "u.max()", "nothing": mean}
+    others = {"batch mean": "u.mean()", "batch sum": "u.sum()", "past": "u[0] / w[0]"}
+    stated = subject.functions.weights_over
+    scales = [(largest | others)[stated]] if stated else [*largest.values()]
     given = f", beta={BETA}" if subject.functions.accepts("sample", "beta") else ""
     return [
         *prioritized(subject, CAPACITY, rows, f"n / {rows}", **asked),
         f'x = sample(b, 16{given}); n, w = np.asarray(x["obs"])[:, 0], np.ravel(x["weights"])',
-        f"e = [(n / q) ** -{exponent * BETA:g} for q in ({lowest}, n.min(), {mean})]  # of buffer, batch, neither",
+        f"u = n {power}; e = [u / each for each in ({', '.join(scales)},)]  # by {stated or 'buffer, batch, nothing'}",
         "assert any(np.allclose(w, each, rtol=2e-3) for each in e), (w, *e)",
     ]
 
 
 def _weighed(buffer: Tracked, priorities: Array, exponent: float) -> tuple[WeightedSet, str]:
-    held = buffer.held
+    held, stated = buffer.held, buffer.subject.functions.weights_over
     chance = shares(buffer.subject, priorities[held], exponent)
-    fits = dict.fromkeys((WeightedSet.BUFFER, WeightedSet.BATCH, WeightedSet.NONE, WeightedSet.CAPACITY), True)
+    fits = dict.fromkeys((*WEIGHTED_SETS, "capacity"), True)
     example = ""
     for _ in range(WEIGHED):
         numbers, batch = buffer.sample(min(16, len(held)), beta=BETA)
@@ -436,22 +453,27 @@ def _weighed(buffer: Tracked, priorities: Array, exponent: float) -> tuple[Weigh
             raise NotApplicable("batches have no weights")
         weights = np.array(batch["weights"], float).reshape(-1)
         mine = chance[numbers - held[0]]
-        expected = {
-            WeightedSet.BUFFER: (mine / chance.min()) ** -BETA,
-            WeightedSet.BATCH: (mine / mine.min()) ** -BETA,
-            WeightedSet.NONE: (mine * len(held)) ** -BETA,
-            WeightedSet.CAPACITY: (mine * buffer.capacity) ** -BETA,
+        raw = mine**-BETA
+        scales = {
+            "buffer": chance.min() ** -BETA,
+            "batch": raw.max(),
+            "nothing": float(len(held)) ** -BETA,
+            "capacity": float(buffer.capacity) ** -BETA,
+            "batch mean": raw.mean(),
+            "batch sum": raw.sum(),
+            "past": raw[0] / weights[0] if weights.size and weights[0] else 1.0,
         }
-        for word, right in expected.items():
-            if weights.shape != right.shape or not np.allclose(weights, right, rtol=TOLERANCE, atol=0):
-                fits[word] = False
-        if not any(fits.values()) and weights.shape == mine.shape:
-            example = (
-                f"a weight is {weights[0]:.4g}, by the buffer {expected[WeightedSet.BUFFER][0]:.4g}, by the batch "
-            )
-            example += f"{expected[WeightedSet.BATCH][0]:.4g}"
-    word = next((word for word, right in fits.items() if right), WeightedSet.OTHER)
-    return word, example
+        for name, scale in scales.items():
+            if weights.shape != raw.shape or not np.allclose(weights, raw / scale, rtol=TOLERANCE, atol=0):
+                fits[name] = False
+        fits["past"] &= bool((weights <= 1 + TOLERANCE).all())
+        if weights.shape == mine.shape and not any(fits[name] for name in ([stated] if stated else WITHOUT_STATEMENT)):
+            example = f"a weight is {weights[0]:.4g}"
+            for name in dict.fromkeys([*filter(None, [stated]), "buffer", "batch"]):
+                example += f", by the {name} {raw[0] / scales[name]:.4g}"
+    if stated:
+        return (WeightedSet.STATED, stated) if fits[stated] else (WeightedSet.NOT_STATED, example)
+    return next((word for name, word in WITHOUT_STATEMENT.items() if fits[name]), WeightedSet.OTHER), example
 
 
 def overwritten(subject: Subject) -> dict[str, Seen]:
