@@ -124,7 +124,7 @@ class _Starting:
         try:
             said = worker.ready()
         except (TimeoutError, EOFError, MemoryError) as error:
-            ended = worker.end(isinstance(error, TimeoutError))
+            ended = worker.end(isinstance(error, TimeoutError), too_much=self._limits.exceeded_by(error))
             how = "it did not finish in time" if ended.hung else ended.how
             raise CouldNotCheck("\n".join(filter(None, [self._printed(), f"{how} {ended.last_call}"]))) from None
         if BAD in said:

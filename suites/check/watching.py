@@ -36,6 +36,10 @@ class Limits:
     stall: float = math.inf  # seconds without a new call (`last_call`), after which the last one counts as blocked
     memory: int = 1 << 62  # bytes that a worker may have beside those it had at its first report
 
+    def exceeded_by(self, error: Exception) -> str:
+        """Return what a worker took too much of, if it was ended for that."""
+        return f"more than {self.memory / 2**30:g} GiB of memory" if isinstance(error, MemoryError) else ""
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -111,10 +115,11 @@ class Worker:
         return self._first
 
     def _resident(self) -> int:
-        with suppress(OSError):
-            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
-            return int(pages) * os.sysconf("SC_PAGE_SIZE")
-        return 0
+        """Return the bytes of the worker and its children. Pages that several of them share count once, which is looked
+        up only if it decides."""
+        pids = [self._process.pid, *_children(self._process.pid)]
+        resident = sum(map(_resident, pids))
+        return sum(map(_proportional, pids)) if resident > self._allowed and len(pids) > 1 else resident
 
     def end(self, hung: bool = False, slow: bool = False, bold: bool = False, too_much: str = "") -> Ended:
         """End the worker and its children, and return how it ended."""
@@ -130,6 +135,29 @@ class Worker:
         os.close(self._page)
         how = f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
         return Ended(hung, slow, bold, too_much or how, call)
+
+
+def _children(pid: int) -> Iterator[int]:
+    """Yield the children of a process, and theirs."""
+    with suppress(OSError):  # one of them may have ended
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                yield child
+                yield from _children(child)
+
+
+def _resident(pid: int) -> int:
+    with suppress(OSError):  # it may have ended
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _proportional(pid: int) -> int:
+    """Return a process's part of the pages that it has, in bytes: half of a page that it shares with another one."""
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    return 0
 
 
 def watch(
@@ -162,9 +190,8 @@ def observe(
         while (said := worker.line(limits.part, limits.patience if bold else limits.stall)) == RISK:
             bold = True
     except (TimeoutError, EOFError, MemoryError) as error:
-        too_much = f"more than {limits.memory / 2**30:g} GiB of memory" if isinstance(error, MemoryError) else ""
         late = isinstance(error, TimeoutError)
         hung = isinstance(error, Stalled) or (late and (bold or limits.stall == math.inf))
-        ended = worker.end(hung, late and not hung, bold, too_much)
+        ended = worker.end(hung, late and not hung, bold, limits.exceeded_by(error))
         return {check: silent(check, ended) for check in checks}, True
     return said, False

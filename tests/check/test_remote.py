@@ -8,13 +8,14 @@ import inspect
 import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from suites.check import functions, remote, served, venv
-from suites.check.functions import BadFunctions, NotApplicable
+from suites.check.functions import BadFunctions, BufferFunctions, NotApplicable
 from suites.check.outcome import CheckVerdict
 from suites.check.run import Checked, run
 from suites.check.subject import CheckSettings
@@ -26,6 +27,7 @@ import numpy as np
 
 WAYS = {"of two": {"stack": 2}}
 EPS = 0.5
+WITHHOLDS, WEIGHTS_OVER = True, "batch"
 
 class Row:
     def __init__(self, number):
@@ -89,7 +91,8 @@ def test_functions_have_the_signatures_and_settings_of_the_file(tmp_path):
     for name, function in here.named.items():
         expected = [(each.name, each.kind) for each in inspect.signature(function).parameters.values()]
         assert [(each.name, each.kind) for each in inspect.signature(found.named[name]).parameters.values()] == expected
-    assert (found.ways, found.eps, found.alpha) == (here.ways, here.eps, here.alpha)
+    for name in ("ways", "eps", "alpha", "withholds", "weights_over"):
+        assert getattr(found, name) == getattr(here, name) != getattr(BufferFunctions({}, ""), name) or name == "alpha"
     assert found.accepts("make", "alpha") and found.takes_any("make") and not found.takes_any("add")
 
 
@@ -175,6 +178,14 @@ def test_a_death_of_the_other_python_is_reported_with_its_signal(tmp_path):
     report = report_of(written(tmp_path, "os.abort() if size == 16 else None"), "uniform")
     (outcome,) = report.outcomes
     assert outcome.verdict is CheckVerdict.FAULT and "SIGABRT" in outcome.evidence
+
+
+def test_memory_of_the_other_python_is_limited(tmp_path):
+    file = written(tmp_path, "buffer.setdefault('much', []).append(np.ones(1 << 24)) if size == 16 else None")
+    settings = replace(SETTINGS, memory=1 << 28)
+    report = run(Checked(str(file), only=frozenset({"uniform"}), through=sys.executable), settings)
+    (outcome,) = report.outcomes
+    assert outcome.verdict is CheckVerdict.FAULT and "more than 0.25 GiB of memory" in outcome.evidence
 
 
 def test_a_python_that_is_too_old_for_the_check_runs_the_functions_alone(tmp_path, monkeypatch):

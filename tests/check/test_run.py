@@ -100,6 +100,10 @@ def test_a_fault_that_explains_others_is_their_cause(tmp_path):
         ("sys.exit(4)", "exit status 4, in sample(8)"),
         ("time.sleep(60)", "no answer in time, in sample(8)"),
         ("buffer.setdefault('much', []).append(np.ones(1 << 24))", "more than 0.25 GiB of memory, in sample(8)"),
+        (
+            "__import__('subprocess').run([sys.executable, '-c', 'much = b\"x\" * (1 << 29); input()'], stdin=-1)",
+            "more than 0.25 GiB of memory, in sample(8)",
+        ),
         ("raise KeyError('some key')", "KeyError: 'some key'"),
     ],
 )
@@ -138,6 +142,16 @@ def test_slow_calls_after_a_risky_one_are_not_blocked(seconds, hung):
         worker.end()
 
 
+def test_pages_that_forked_children_share_count_once(tmp_path):
+    file = written(
+        tmp_path,
+        at_import="import signal; import numpy; much, forked = numpy.ones(1 << 24), []",
+        before_sample="if len(forked) < 3: forked.append(os.fork() or signal.pause())",
+    )
+    report = report_of(file, "uniform", settings=CheckSettings(draws=2_000, patience=1.0, memory=1 << 28))
+    assert report and report.outcomes[0].verdict is CheckVerdict.PASSED
+
+
 def test_output_of_a_buffer_changes_no_outcome(tmp_path):
     report = report_of(written(tmp_path, before_sample="print('{}', flush=True)"), "uniform")
     assert report and report.outcomes[0].verdict is CheckVerdict.PASSED
@@ -154,6 +168,7 @@ def test_children_of_a_buffer_do_not_outlive_the_check(tmp_path):
     [
         ("import no_such_module", "No module named 'no_such_module'"),
         ("os._exit(5)", "exit status 5"),
+        ("much = np.ones(1 << 28)\nwhile True: pass", "more than 1 GiB of memory"),
         ("del make; make = None", "lacks make"),
         ("def make(capacity): raise TypeError('needs a space')\nmade = make", ""),
     ],
@@ -162,7 +177,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, at_import, said):
     source = tmp_path / "buffer.py"
     source.write_text(PLAIN + f"\n{at_import}\n")
     with pytest.raises(CouldNotCheck, match=said.replace("(", r"\(") or "needs a space"):
-        report_of(str(source), "uniform")
+        report_of(str(source), "uniform", settings=replace(SETTINGS, memory=1 << 30))
 
 
 def test_a_class_in_main_or_in_a_function_is_refused():
