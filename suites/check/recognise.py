@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,21 @@ from suites.check.fitting import FamilyFit, Misfit, fit
 from suites.check.functions import BadFunctions, BufferFunctions, load
 
 FOLDER = Path(__file__).parent / "families"
-#: Other values of LIKE. Where two families fit equally well, the first in the order of the file names is taken.
-ALIASES = {"cleanrl": "sb3", "stable_baselines3": "sb3", "chainerrl": "pfrl", "spinningup": "arrays", "td3": "arrays"}
+#: Other values of LIKE, as libraries are called on PyPI or imported: a family, or the beginning of several.
+#: Where two families fit equally well, the first in the order of the file names is taken.
+ALIASES = {
+    **dict.fromkeys(("cleanrl", "stable_baselines3", "sb3_contrib", "sbx", "sbx_rl"), "sb3"),
+    **dict.fromkeys(("openai_baselines", "stable_baselines"), "baselines"),
+    **dict.fromkeys(("spinningup", "spinup", "td3"), "arrays"),
+    **dict.fromkeys(("ray", "ray_rllib"), "rllib"),
+    **dict.fromkeys(("keras_rl2", "rl"), "keras_rl"),
+    "chainerrl": "pfrl",
+    "dopamine_rl": "dopamine",
+    "flashbax": "flashbax",
+    "her": "sb3_her",
+    "dqn_tutorial": "memory",
+    "udacity": "fixed_batch",
+}
 
 CALLED = "{buffer} is called like {family} ({about}): {calls}"
 OWN = "{buffer} is called as {path} says"
@@ -43,7 +57,7 @@ If it has priorities: make(capacity, alpha, beta), sample returns weights and in
     def update(buffer, indexes, priorities): ...
 If it stores actions as floats, sample returns act.astype(int). An example is in docs/check.md."""
 MISFIT = "    {families}: {reason}"
-FORCED = "{buffer} cannot be called like {family}: {reason}"
+FORCED = "{buffer} cannot be called like {like}:\n{misfits}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,7 @@ def recognise(buffer: str | Callable[..., Any], like: str | None = None) -> Reco
     """Return the functions through which a class, or a function that makes buffers, is called. It may be given as
     "module:Class".
 
-    `like` names the family, or a file with functions. Raises `BadFunctions`.
+    `like` names the family, a library with several of them, or a file with functions. Raises `BadFunctions`.
     """
     if isinstance(buffer, str):
         text, buffer = buffer, imported(buffer)
@@ -71,10 +85,10 @@ def recognise(buffer: str | Callable[..., Any], like: str | None = None) -> Reco
     name = text.rpartition(":")[2]
     if like is not None and like.endswith(".py"):
         return Recognised(_own(like, buffer, import_line(text)), OWN.format(buffer=name, path=like))
-    tried = [_known(like)] if like else families()
+    tried = _known(like) if like else families()
     fits, misfits = _fits(buffer, tried)
     if not fits and like:
-        raise BadFunctions(FORCED.format(buffer=name, family=tried[0], reason=misfits[tried[0]]))
+        raise BadFunctions(FORCED.format(buffer=name, like=like, misfits=_by_reason(misfits)))
     if not fits:
         raise BadFunctions(NO_FAMILY.format(buffer=name, number=len(misfits), misfits=_by_reason(misfits)))
     family = max(fits, key=lambda each: fits[each].closeness)
@@ -83,11 +97,14 @@ def recognise(buffer: str | Callable[..., Any], like: str | None = None) -> Reco
     return Recognised(functions, _called(name, family, found))
 
 
-def _known(like: str) -> str:
-    family = ALIASES.get(like.lower(), like.lower())
-    if family not in families():
-        raise BadFunctions(LIKE_UNKNOWN.format(families=", ".join(sorted([*families(), *ALIASES])), like=like))
-    return family
+def _known(like: str) -> list[str]:
+    """Return the families of this name: `flashbax_flat`, and for `flashbax` all that begin with it."""
+    spelled = re.sub(r"[-. ]", "_", like.lower())
+    name = ALIASES.get(spelled, spelled)
+    found = [each for each in families() if each == name or each.startswith(f"{name}_")]
+    if not found:
+        raise BadFunctions(LIKE_UNKNOWN.format(families=", ".join(sorted({*families(), *ALIASES})), like=like))
+    return found
 
 
 def _own(path: str, buffer: Callable[..., Any], line: str) -> BufferFunctions:

@@ -55,7 +55,7 @@ FAVOURED = 8  # a row
 LIBRARIES = {
     "stable_baselines3.common.buffers:ReplayBuffer": "sb3",
     "stable_baselines3.common.buffers:DictReplayBuffer": "sb3_dict",
-    "stable_baselines3:HerReplayBuffer": "her",
+    "stable_baselines3:HerReplayBuffer": "sb3_her",
     "cpprb:ReplayBuffer": "cpprb",
     "cpprb:PrioritizedReplayBuffer": "cpprb",
     "baselines.deepq.replay_buffer:ReplayBuffer": "baselines",

@@ -12,7 +12,7 @@ import pytest
 from suites.check import reproduction
 from suites.check.fitting import fit
 from suites.check.functions import BadFunctions
-from suites.check.recognise import ALIASES, FOLDER, families, import_line, imported, recognise
+from suites.check.recognise import ALIASES, FOLDER, _fits, _known, families, import_line, imported, recognise
 from suites.check.returns import counter, returned
 from suites.check.subject import Subject
 from tests.check import standins
@@ -185,12 +185,37 @@ def test_misfit_names_what_is_missing_in_each_family() -> None:
 def test_family_can_be_forced() -> None:
     assert recognise(standins.Zipped, "baselines").functions.family == "baselines"
     assert {recognise(standins.Td3, name).functions.family for name in ("TD3", "spinningup", "arrays")} == {"arrays"}
-    assert set(ALIASES.values()) <= set(families())
+    assert all(_known(name) for name in ALIASES)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("stable-baselines3", "sb3"),
+        ("stable_baselines3", "sb3"),
+        ("flashbax", "flashbax_flat"),
+        ("dopamine-rl", "dopamine"),
+        ("keras-rl", "keras_rl"),
+        ("ray", "rllib"),
+        ("SpinningUp", "arrays"),
+        ("her", "sb3_her"),
+        ("flashbax_item", "flashbax_item"),
+    ],
+)
+def test_library_finds_its_families_by_the_name_on_pypi_and_the_imported_one(name: str, first: str) -> None:
+    assert _known(name)[0] == first
+
+
+def test_of_several_families_of_a_library_the_one_that_fits_is_taken() -> None:
+    found, _ = _fits(make_prioritised_item_buffer, _known("flashbax"))
+    assert max(found, key=lambda each: found[each].closeness) == "flashbax_prioritised_item"
+    with pytest.raises(BadFunctions, match=r"like flashbax:\n    flashbax_flat, .*no argument min_length\n"):
+        recognise(standins.Tutorial, "flashbax")
 
 
 def test_forced_family_that_does_not_fit_says_why() -> None:
     with pytest.raises(
-        BadFunctions, match="Tutorial cannot be called like cpprb: its constructor has no argument env_dict"
+        BadFunctions, match=r"Tutorial cannot be called like cpprb:\n    cpprb: .* has no argument env_dict"
     ):
         recognise(standins.Tutorial, "cpprb")
 
@@ -277,8 +302,6 @@ LINES = {"sb3": 10, "baselines": 9, "memory": 9, "arrays": 12, "fixed_batch": 10
 
 @pytest.mark.parametrize("buffer", [standins.Sb3, standins.Baselines, standins.Tutorial, standins.Td3, standins.Cpprb])
 def test_script_of_a_family_is_short_and_runs(buffer: type) -> None:
-    if buffer is standins.Sb3:
-        pytest.importorskip("gymnasium")
     functions = recognise(buffer).functions
     subject = Subject(functions)
     body = [
