@@ -16,6 +16,8 @@ classes that the first one does not fit; so are `add__x` and `sample__x`. `sampl
 from __future__ import annotations
 
 import ast
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +30,12 @@ from suites.check.signatures import Accepted
 REQUIRED = ("make", "add", "sample")
 STATED = ("OPTIONAL", "RETURNS", "ANNOTATED", "NEEDS")
 ALTERNATIVE = {"gymnasium": "gym"}  # a class may use the older of two packages with one interface
+#: A space as far as a class needs that imports neither of them.
+SPACES = {
+    "spaces.Box": "SimpleNamespace(low={0}, high={1}, shape={2}, dtype=np.dtype({3}))",
+    "spaces.Discrete": "SimpleNamespace(n={0}, shape=(), dtype=np.dtype('int64'))",
+    "spaces.Dict": "SimpleNamespace(spaces={0})",
+}
 OTHER = "__"  # between a function's name and that of another way to write it
 PRIORITIZED = "__prioritized"
 ADDS = names.METHODS[0]
@@ -48,6 +56,7 @@ class FamilyFit:
     renamed: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # arguments of add, functions and ways
     calls: list[str] = field(default_factory=list)  # of the constructor, and of the methods that add and sample
+    absent: list[str] = field(default_factory=list)  # packages of which plain objects are passed
 
     @property
     def closeness(self) -> tuple[int, int]:
@@ -83,7 +92,7 @@ def fit(source: str, buffer: Callable[..., Any]) -> FamilyFit:
     tree.body += [kept[name] for name in FUNCTIONS if name in kept]
     if isinstance(buffer, type):
         _set_columns(tree, buffer, kept)
-    _swap_packages(tree, buffer)
+    _swap_packages(tree, buffer, found)
     found.source = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
     callers = [*(defined[name] for name in helpers), *(kept[name] for name in REQUIRED)]
     found.calls = [ast.unparse(call) for caller in callers for call, _ in _calls(caller)]
@@ -265,11 +274,28 @@ def _order(add: ast.FunctionDef, buffer: type) -> tuple[str, ...]:
     return names.ends([column for name in accepted.names if (column := names.column(name))])
 
 
-def _swap_packages(tree: ast.Module, buffer: Callable[..., Any]) -> None:
+def _swap_packages(tree: ast.Module, buffer: Callable[..., Any], found: FamilyFit) -> None:
+    """Import spaces from the package that the class uses, or write plain objects in their place if there is none."""
     used = signatures.packages(buffer)
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module in ALTERNATIVE and node.module not in used:
-            node.module = ALTERNATIVE[node.module] if ALTERNATIVE[node.module] in used else node.module
+    for at, node in enumerate(tree.body):
+        if not isinstance(node, ast.ImportFrom) or node.module not in ALTERNATIVE:
+            continue
+        packages = [node.module, ALTERNATIVE[node.module]]
+        there = [each for each in packages if each in sys.modules or importlib.util.find_spec(each)]
+        if there:
+            node.module = next((each for each in there if each in used), there[0])
+        else:
+            found.absent.append(node.module)
+            tree.body[at] = ast.parse("from types import SimpleNamespace").body[0]
+            _PlainSpaces().visit(tree)
+
+
+class _PlainSpaces(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        plain = SPACES.get(ast.unparse(node.func), "")
+        given = [*map(ast.unparse, node.args), "'float32'"]  # the default of a dtype
+        return ast.parse(plain.format(*given), mode="eval").body if plain else node
 
 
 def _drop_ways(tree: ast.Module, known: Sequence[str], make: ast.FunctionDef, buffer: Any, found: FamilyFit) -> None:

@@ -39,6 +39,7 @@ CALLED = "{buffer} is called like {family} ({about}): {calls}"
 OWN = "{buffer} is called as {path} says"
 RENAMED = "its names for {names}"
 LEFT_OUT = "without {names}"
+ABSENT = "with plain objects for the spaces of {packages}, which is not installed"
 LIKE_UNKNOWN = "LIKE must be one of {families}, or a file, got {like!r}"
 NO_FILE = "LIKE={path} cannot be read: {error}"
 NO_MODULE = "BUFFER must be module:Class, got {text!r}"
@@ -140,6 +141,8 @@ def _called(name: str, family: str, found: FamilyFit) -> str:
         parts.append(RENAMED.format(names=renamed))
     if found.left_out:
         parts.append(LEFT_OUT.format(names=", ".join(dict.fromkeys(found.left_out))))
+    if found.absent:
+        parts.append(ABSENT.format(packages=", ".join(found.absent)))
     return "; ".join(parts)
 
 

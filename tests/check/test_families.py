@@ -6,6 +6,8 @@ The classes of this project's tests run everywhere. The libraries' own run where
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from typing import Any
 
 import numpy as np
@@ -157,8 +159,15 @@ def check(buffer: Any, family: str) -> None:
 
 @pytest.mark.parametrize("buffer", STANDINS, ids=lambda each: each.__name__)
 def test_family_fits_small_class(buffer: type) -> None:
-    if STANDINS[buffer].startswith("sb3"):
-        pytest.importorskip("gymnasium")
+    check(buffer, STANDINS[buffer])
+
+
+@pytest.mark.parametrize("buffer", [standins.Sb3, standins.Sb3Dict], ids=lambda each: each.__name__)
+def test_class_that_needs_no_gymnasium_is_called_without_it(buffer: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for package in ("gymnasium", "gym"):
+        monkeypatch.delitem(sys.modules, package, raising=False)
+    assert "with plain objects for the spaces of gymnasium, which is not installed" in recognise(buffer).called
     check(buffer, STANDINS[buffer])
 
 
