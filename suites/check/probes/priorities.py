@@ -467,10 +467,12 @@ def _weighed(buffer: Tracked, priorities: Array, exponent: float) -> tuple[Weigh
             if weights.shape != raw.shape or not np.allclose(weights, raw / scale, rtol=TOLERANCE, atol=0):
                 fits[name] = False
         fits["past"] &= bool((weights <= 1 + TOLERANCE).all())
-        if weights.shape == mine.shape and not any(fits[name] for name in ([stated] if stated else WITHOUT_STATEMENT)):
-            example = f"a weight is {weights[0]:.4g}"
+        sought = [stated] if stated else [*WITHOUT_STATEMENT]
+        if weights.shape == mine.shape and not example and not any(fits[name] for name in sought):
+            k = int(np.argmax(np.abs(weights / raw * scales[sought[0]] - 1)))
+            example = f"a weight is {weights[k]:.4g}"
             for name in dict.fromkeys([*filter(None, [stated]), "buffer", "batch"]):
-                example += f", by the {name} {raw[0] / scales[name]:.4g}"
+                example += f", by the {name} {raw[k] / scales[name]:.4g}"
     if stated:
         return (WeightedSet.STATED, stated) if fits[stated] else (WeightedSet.NOT_STATED, example)
     return next((word for name, word in WITHOUT_STATEMENT.items() if fits[name]), WeightedSet.OTHER), example
