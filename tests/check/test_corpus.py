@@ -29,7 +29,7 @@ def test_a_fault_names_pinned_releases_and_a_python(fault):
     for release in filter(None, (fault.broken, fault.mended)):
         assert release == releases.INSTALLED or re.fullmatch(r"[\w-]+==[\w.]+", release)
     assert fault.python in ("", *releases.table()["python"]) or venvs.is_known(fault.python)
-    assert fault.checks or fault.promised or fault.out_of_scope
+    assert fault.checks or fault.out_of_scope
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
@@ -59,14 +59,6 @@ def test_a_mended_release_that_was_not_checked_is_not_silent():
     assert not CorpusResult(FAULT, [FOUND], "no such release").is_as_published
     assert not CorpusResult(FAULT, [FOUND], [replace(SILENT, verdict=CheckVerdict.UNCHECKED)]).is_as_published
     assert CorpusResult(replace(FAULT, mended=""), [FOUND], "").is_as_published
-
-
-def test_another_behaviour_than_the_documentation_promises_is_found():
-    fault = replace(FAULT, checks=(), promised={"weights_over": "the batch"})
-    buffer, batch = (CheckOutcome("weights_over", CheckVerdict.PASSED, word) for word in ("the buffer", "the batch"))
-    assert CorpusResult(fault, [buffer], [batch]).is_as_published
-    assert not CorpusResult(fault, [batch], [batch]).is_as_published
-    assert not CorpusResult(fault, [replace(buffer, verdict=CheckVerdict.ABSENT)], [batch]).is_as_published
 
 
 def test_checks_that_were_not_made_are_no_faults():

@@ -3,8 +3,8 @@
     python -m suites.check.corpus [NUMBER ...] [--quick] [--all]
 
 The releases are downloaded once, and unpacked into .cache/check-corpus. A fault is found if one of its checks
-(releases.toml) fails for the broken release, or observes another thing than its documentation promises. It is silent if
-none of them fails for the mended one, which may also refuse. Exit status: 0 if all are found and silent, 1 if not.
+(releases.toml) fails for the broken release. It is silent if none of them fails for the mended one, which may also
+refuse. Exit status: 0 if all are found and silent, 1 if not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CorpusResult:
     def found_by(self) -> list[CheckOutcome]:
         """Return the faults of the broken release that are this one. As long as no checks are known for it, these are
         the faults that the mended release does not have."""
-        if self.fault.checks or self.fault.promised:
+        if self.fault.checks:
             return self._own(self.broken)
         mended = {each.check for each in faults(self.mended)}
         return [each for each in faults(self.broken) if each.check not in mended and not isinstance(self.mended, str)]
@@ -52,19 +52,13 @@ class CorpusResult:
         return self._own(self.mended)
 
     def _own(self, seen: Sequence[CheckOutcome] | str) -> list[CheckOutcome]:
-        if isinstance(seen, str):
-            return []
-        differ = [
-            each for each in seen if is_seen(each) and each.word != self.fault.promised.get(each.check, each.word)
-        ]
-        return [*differ, *(each for each in faults(seen) if each.check in self.fault.checks)]
+        return [each for each in faults(seen) if each.check in self.fault.checks]
 
     @property
     def unchecked(self) -> list[CheckOutcome]:
         """Return the fault's checks that could not be made of the mended release."""
         outcomes = [] if isinstance(self.mended, str) else self.mended
-        own = {*self.fault.checks, *self.fault.promised}
-        return [each for each in outcomes if each.check in own and each.verdict is CheckVerdict.UNCHECKED]
+        return [each for each in outcomes if each.check in self.fault.checks and each.verdict is CheckVerdict.UNCHECKED]
 
     @property
     def is_as_published(self) -> bool:
@@ -90,10 +84,6 @@ def _why(seen: Sequence[CheckOutcome] | str, otherwise: str) -> str:
 
 def faults(seen: Sequence[CheckOutcome] | str) -> list[CheckOutcome]:
     return [] if isinstance(seen, str) else [each for each in seen if each.verdict is CheckVerdict.FAULT]
-
-
-def is_seen(each: CheckOutcome) -> bool:
-    return each.verdict in (CheckVerdict.PASSED, CheckVerdict.HAZARD, CheckVerdict.FAULT)
 
 
 def checked(file: Path, python: str, folder: Path | None, only: frozenset[str] = frozenset()) -> Sequence[CheckOutcome]:
@@ -128,7 +118,7 @@ def main() -> int:
         fault = known[number]
         only = frozenset(filter(None, args.only.split(",")))
         if args.quick:
-            only = (frozenset(fault.checks) | fault.promised.keys()) & BEHAVIOURS.keys()
+            only = frozenset(fault.checks) & BEHAVIOURS.keys()
         if fault.out_of_scope:
             results.append(CorpusResult(fault, "", ""))
         else:

@@ -1,9 +1,16 @@
-"""OpenAI Baselines: PrioritizedReplayBuffer."""
+"""PrioritizedReplayBuffer of OpenAI Baselines, and that of Stable-Baselines."""
 
-from stubs import hollow
+import importlib.util
 
-hollow("baselines", "baselines.common", "baselines.deepq")
-from baselines.deepq.replay_buffer import PrioritizedReplayBuffer  # noqa: E402
+from stubs import hollow, mock
+
+if importlib.util.find_spec("baselines"):
+    hollow("baselines", "baselines.common", "baselines.deepq")
+    from baselines.deepq.replay_buffer import PrioritizedReplayBuffer
+else:
+    hollow("stable_baselines", "stable_baselines.common")
+    mock("gym", "tensorflow", "stable_baselines.common.vec_env")
+    from stable_baselines.common.buffers import PrioritizedReplayBuffer
 
 
 def make(capacity, alpha):

@@ -10,7 +10,7 @@ try:
 except ImportError:  # until 0.7
     from chainerrl.replay_buffer import PrioritizedReplayBuffer
 
-EPS = 0.01
+EPS, WEIGHTS_OVER = 0.01, "batch"
 
 
 def make(capacity, alpha, beta):

@@ -1,7 +1,14 @@
-"""cpprb: ReplayBuffer; stacked observations are stored with `next_of` and `stack_compress`."""
+"""cpprb: ReplayBuffer; stacked observations are stored with `next_of` and `stack_compress`.
 
+In cpprb 9.0, `sample` raises IndexError at rows whose next observation is cached, and all releases mix stacks when the
+ring wraps. Rows are therefore drawn from get_all_transitions(), of a ring that is too large to wrap.
+"""
+
+import cpprb
 import numpy as np
-from cpprb import ReplayBuffer
+
+IS_9 = not hasattr(cpprb, "MPReplayBuffer")
+LARGE = 4096
 
 
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, stack):
@@ -9,8 +16,9 @@ def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, stack):
     fields = {"obs": {"shape": shape, "dtype": obs_dtype}, "act": {"shape": act_shape or 1, "dtype": act_dtype}}
     fields.update(rew={}, done={})
     if stack == 1:
-        return {"buffer": ReplayBuffer(capacity, {**fields, "next_obs": fields["obs"]}), "stack": 0}
-    return {"buffer": ReplayBuffer(capacity, fields, next_of="obs", stack_compress="obs"), "stack": stack}
+        return {"buffer": cpprb.ReplayBuffer(capacity, {**fields, "next_obs": fields["obs"]}), "stack": 0}
+    rows = LARGE if IS_9 else capacity
+    return {"buffer": cpprb.ReplayBuffer(rows, fields, next_of="obs", stack_compress="obs"), "stack": stack}
 
 
 def add(buffer, obs, act, rew, next_obs, done, truncated, first):
@@ -23,7 +31,11 @@ def add(buffer, obs, act, rew, next_obs, done, truncated, first):
 
 
 def sample(buffer, size):
-    return buffer["buffer"].sample(size)
+    if not IS_9:
+        return buffer["buffer"].sample(size)
+    rows = buffer["buffer"].get_all_transitions()
+    chosen = np.random.randint(len(rows["obs"]), size=size)
+    return {name: column[chosen] for name, column in rows.items()}
 
 
 def size(buffer):

@@ -3,7 +3,7 @@
 import inspect
 
 import numpy as np
-from stubs import mock
+from stubs import box, mock
 
 mock("gymnasium.wrappers.monitoring", "gymnasium.wrappers.monitoring.video_recorder")
 from stable_baselines3.common.buffers import ReplayBuffer, spaces  # noqa: E402
@@ -12,15 +12,10 @@ WAYS = {"optimize_memory_usage=True": {"optimize_memory_usage": True}}
 TAKES_INFOS = "infos" in inspect.signature(ReplayBuffer.add).parameters
 
 
-def _box(shape, dtype):
-    low, high = (-np.inf, np.inf) if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return spaces.Box(low, high, shape, dtype)
-
-
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, **options):
-    act = _box(act_shape, act_dtype) if act_shape else spaces.Discrete(5)
+    act = box(spaces, act_shape, act_dtype) if act_shape else spaces.Discrete(5)
     try:
-        return ReplayBuffer(capacity, _box(obs_shape, obs_dtype), act, device="cpu", **options)
+        return ReplayBuffer(capacity, box(spaces, obs_shape, obs_dtype), act, device="cpu", **options)
     except ValueError as refused:  # since 1.6, with optimize_memory_usage
         raise NotImplementedError(str(refused)) from refused
 

@@ -1,7 +1,7 @@
 """Stable-Baselines3: HerReplayBuffer. `cut` is what loading a buffer calls with truncate_last_traj."""
 
 import numpy as np
-from stubs import mock
+from stubs import box, mock
 
 mock("gymnasium.wrappers.monitoring", "gymnasium.wrappers.monitoring.video_recorder")
 from stable_baselines3.common.buffers import spaces  # noqa: E402
@@ -15,14 +15,9 @@ class Env:
         return [np.zeros(len(achieved_goal))]
 
 
-def _box(shape, dtype):
-    low, high = (-np.inf, np.inf) if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return spaces.Box(low, high, shape, dtype)
-
-
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype):
-    act, goal = _box(act_shape, act_dtype) if act_shape else spaces.Discrete(5), _box((1,), "float32")
-    space = spaces.Dict({"observation": _box(obs_shape, obs_dtype), "achieved_goal": goal, "desired_goal": goal})
+    act, goal = box(spaces, act_shape, act_dtype) if act_shape else spaces.Discrete(5), box(spaces, (1,), "float32")
+    space = spaces.Dict({"observation": box(spaces, obs_shape, obs_dtype), "achieved_goal": goal, "desired_goal": goal})
     return HerReplayBuffer(capacity, space, act, env=Env(), device="cpu")
 
 

@@ -10,16 +10,12 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import RolloutBuffer
-
-
-def _box(shape, dtype):
-    low, high = (-np.inf, np.inf) if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return spaces.Box(low, high, shape, dtype)
+from stubs import box
 
 
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype):
-    act = _box(act_shape, act_dtype) if act_shape else spaces.Discrete(5)
-    return RolloutBuffer(capacity, _box(obs_shape, obs_dtype), act, device="cpu")
+    act = box(spaces, act_shape, act_dtype) if act_shape else spaces.Discrete(5)
+    return RolloutBuffer(capacity, box(spaces, obs_shape, obs_dtype), act, device="cpu")
 
 
 def add(buffer, obs, act, rew, first=False):

@@ -49,3 +49,9 @@ def mock(*modules: str) -> None:
             module = MagicMock(name=name)
             module.__spec__, module.__path__ = None, []
             sys.modules[name] = module
+
+
+def box(spaces, shape, dtype):  # type: ignore[no-untyped-def]
+    """Return a space of Gym or Gymnasium with all values of a dtype."""
+    low, high = (-np.inf, np.inf) if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return spaces.Box(low, high, shape, dtype)
