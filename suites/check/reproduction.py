@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from suites.check import shortening
 from suites.check.functions import OPTIONS, STEP, BufferFunctions
 from suites.check.subject import Subject
 
 MOST_LINES = 15
+LONGEST = 160  # characters of a function in one line
 HEADER = "import numpy as np"
 
 
@@ -44,18 +46,37 @@ def added(subject: Subject, number: str = "i", buffer: str = "b", **step: str) -
 
 
 def script(functions: BufferFunctions, body: Sequence[str]) -> str:
-    """Return a program of `body` and of what it needs of the functions' source."""
-    text = "\n".join(body)
-    parts = _parts(functions.source)
-    called = {node.name for node in ast.parse(functions.source).body if isinstance(node, ast.FunctionDef)}
-    used = [name for name in parts if _uses(text, name, name in called)]
-    for name in used:  # and what these use
-        used += [other for other in parts if other not in used and _uses(parts[name], other, other in called)]
-    kept = [parts[name] for name in parts if name in used]
+    """Return a program of `body` and of what it needs of the functions' source, shortened until it has `MOST_LINES`."""
+    text, parts = "\n".join(body), _parts(functions.source)
+    program = _program(functions, parts, text)
+    for shorter_parts, shorter_text in shortening.shorter(_used(parts, text), text):
+        if len(program.splitlines()) <= MOST_LINES:
+            return program
+        parts, text = shorter_parts, shorter_text
+        program = _program(functions, parts, text)
+    return program if len(program.splitlines()) <= MOST_LINES else _program(functions, parts, text, LONGEST)
+
+
+def _program(functions: BufferFunctions, parts: shortening.Parts, text: str, longest: int = 0) -> str:
+    kept = [shortening.in_a_line(part, longest) for part in _used(parts, text).values()]
     needed = "\n".join([*kept, text])
     imports = [line for line in _imports(functions.source) if line != HEADER and _is_used(line, needed)]
-    first = [HEADER, *([functions.imported] if functions.imported else []), *imports]
-    return "\n".join([*first, *kept, text]) + "\n"
+    first = [HEADER, *imports]
+    if longest:
+        modules = [line.removeprefix("import ") for line in first if line.startswith("import ")]
+        first = [f"import {', '.join(modules)}", *(line for line in first if not line.startswith("import "))]
+    own = [functions.imported] if functions.imported else []
+    return "\n".join([*first, *own, *kept, text]) + "\n"
+
+
+def _used(parts: shortening.Parts, text: str) -> shortening.Parts:
+    """Return the parts that a text uses, and those that these use."""
+    called = {name for name, part in parts.items() if isinstance(part, ast.FunctionDef)}
+    used = [name for name in parts if _uses(text, name, name in called)]
+    for name in used:
+        source = ast.unparse(parts[name])
+        used += [other for other in parts if other not in used and _uses(source, other, other in called)]
+    return {name: part for name, part in parts.items() if name in used}
 
 
 def _uses(text: str, name: str, called: bool) -> bool:
@@ -63,16 +84,16 @@ def _uses(text: str, name: str, called: bool) -> bool:
     return bool(re.search(rf"(?<![.\w]){re.escape(name)}" + (r"\(" if called else r"\b"), text))
 
 
-def _parts(source: str) -> Mapping[str, str]:
+def _parts(source: str) -> shortening.Parts:
     """Return the functions and classes of this source, and what it assigns, by name, without docstrings."""
-    parts = {}
+    parts: dict[str, ast.stmt] = {}
     for node in ast.parse(source).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             if ast.get_docstring(node) is not None and len(node.body) > 1:
                 node.body = node.body[1:]
-            parts[node.name] = ast.unparse(node)
+            parts[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            parts[node.targets[0].id] = ast.unparse(node)
+            parts[node.targets[0].id] = node
     return parts
 
 

@@ -16,14 +16,12 @@ WAYS = {
 class Stacked(Buffer):
     """A buffer that is passed single frames, and given stacks of four."""
 
-    frames = ()
-
     def add(self, obs, next_obs, **row):
-        self.frames = [*(self.frames or [obs] * 3), obs][-4:]
+        self.frames = [*getattr(self, "frames", [obs] * 4)[1:], obs]
         super().add(obs=np.stack(self.frames, -1), next_obs=np.stack([*self.frames[1:], next_obs], -1), **row)
 
     def on_episode_end(self):
-        self.frames = ()
+        del self.frames
         super().on_episode_end()
 
 

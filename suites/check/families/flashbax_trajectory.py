@@ -21,8 +21,8 @@ def functions(capacity, n=1, length=1):
 
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, seed):
     jax.config.update("jax_enable_x64", True)  # otherwise JAX makes 32 bits of 64
-    obs, act = np.zeros(obs_shape, obs_dtype), np.zeros(act_shape, act_dtype)
-    row = {"obs": obs, "act": act, "rew": np.float32(0), "next_obs": obs, "done": np.bool_(0)}
+    row = {"obs": np.zeros(obs_shape, obs_dtype), "act": np.zeros(act_shape, act_dtype), "rew": np.float32(0)}
+    row |= {"next_obs": np.zeros(obs_shape, obs_dtype), "done": np.bool_(0)}
     return {"capacity": capacity, "state": functions(capacity)[0](row), "key": jax.random.PRNGKey(seed)}
 
 

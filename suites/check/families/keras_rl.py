@@ -23,10 +23,13 @@ def frames(windows):
 
 def sample(buffer, n):
     rows = buffer.sample(batch_size=n)
-    names = {"act": "action", "rew": "reward", "done": "terminal1"}
-    columns = {name: [getattr(row, key) for row in rows] for name, key in names.items()}
-    windows = {"obs": [row.state0 for row in rows], "next_obs": [row.state1 for row in rows]}
-    return columns | {name: frames(each) for name, each in windows.items()}
+    return {
+        "obs": frames([row.state0 for row in rows]),
+        "act": [row.action for row in rows],
+        "rew": [row.reward for row in rows],
+        "next_obs": frames([row.state1 for row in rows]),
+        "done": [row.terminal1 for row in rows],
+    }
 
 
 def size(buffer):

@@ -28,12 +28,14 @@ def add__alone(buffer, obs, act, rew, next_obs, terminated):
 
 
 def columns(rows):
-    first, last = [row[0] for row in rows], [row[-1] for row in rows]  # of n steps
-    rew = [sum(0.99**i * step["reward"] for i, step in enumerate(row)) for row in rows]
-    names = {"obs": (first, "state"), "act": (first, "action"), "next_obs": (last, "next_state")}
-    names |= {"done": (last, "is_state_terminal")}
-    steps = {name: [step[key] for step in steps] for name, (steps, key) in names.items()}
-    return steps | {"rew": rew, "discount": [0.99 ** len(row) for row in rows]}
+    return {
+        "obs": [row[0]["state"] for row in rows],
+        "act": [row[0]["action"] for row in rows],
+        "rew": [sum(0.99**i * step["reward"] for i, step in enumerate(row)) for row in rows],
+        "next_obs": [row[-1]["next_state"] for row in rows],  # of the last of n steps
+        "done": [row[-1]["is_state_terminal"] for row in rows],
+        "discount": [0.99 ** len(row) for row in rows],
+    }
 
 
 def sample(buffer, n):

@@ -8,23 +8,26 @@ EVICTS_EPISODES = True
 
 
 def make(capacity, alpha):
-    buffer = Buffer(capacity=capacity, alpha=alpha)
-    buffer.episode = None  # that goes on
-    return buffer
+    return Buffer(capacity=capacity, alpha=alpha)
 
 
 def add(buffer, obs, act, rew, next_obs, terminated, truncated):
-    if buffer.episode is None or not np.array_equal(buffer.episode.get_observations(-1), obs):
-        buffer.episode = SingleAgentEpisode(observations=[obs])
-    buffer.episode.add_env_step(next_obs, act, rew, terminated=terminated, truncated=truncated)
-    buffer.add(episodes=[buffer.episode])
-    buffer.episode = None if buffer.episode.is_done else buffer.episode.cut()
+    episode = getattr(buffer, "episode", None)  # that goes on
+    if episode is None or not np.array_equal(episode.get_observations(-1), obs):
+        episode = SingleAgentEpisode(observations=[obs])
+    episode.add_env_step(next_obs, act, rew, terminated=terminated, truncated=truncated)
+    buffer.add(episodes=[episode])
+    buffer.episode = None if episode.is_done else episode.cut()
 
 
 def columns(rows):
-    batch = {"obs": [row.get_observations(0) for row in rows], "act": [row.get_actions(0) for row in rows]}
-    batch |= {"rew": [row.get_rewards(0) for row in rows], "next_obs": [row.get_observations(-1) for row in rows]}
-    return batch | {"done": [row.is_terminated for row in rows]}
+    return {
+        "obs": [row.get_observations(0) for row in rows],
+        "act": [row.get_actions(0) for row in rows],
+        "rew": [row.get_rewards(0) for row in rows],
+        "next_obs": [row.get_observations(-1) for row in rows],
+        "done": [row.is_terminated for row in rows],
+    }
 
 
 def sample(buffer, n):

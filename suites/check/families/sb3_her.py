@@ -36,8 +36,13 @@ def add(buffer, obs, act, rew, next_obs, terminated):
 
 def sample(buffer, n):
     b = buffer.sample(batch_size=n)
-    obs, next_obs = b.observations["observation"], b.next_observations["observation"]
-    return {"obs": obs, "act": b.actions, "rew": b.rewards, "next_obs": next_obs, "done": b.dones}
+    return {
+        "obs": b.observations["observation"],
+        "act": b.actions,
+        "rew": b.rewards,
+        "next_obs": b.next_observations["observation"],
+        "done": b.dones,
+    }
 
 
 def size(buffer):

@@ -34,9 +34,8 @@ def add_batch(buffer, obs, act, rew, next_obs, terminated, truncated):
 
 def sample(buffer, n):
     batch, info = buffer.sample(batch_size=n, return_info=True)
-    columns = {name: batch[name].numpy() for name in ("obs", "act", "rew", "next_obs", "done")}
-    weights = info.get("priority_weight")
-    return columns if weights is None else columns | {"weights": weights.view(-1).numpy(), "indexes": info["index"]}
+    drawn = {"weights": info["priority_weight"].view(-1), "indexes": info["index"]} if "priority_weight" in info else {}
+    return {name: batch[name].numpy() for name in ("obs", "act", "rew", "next_obs", "done")} | drawn
 
 
 def update(buffer, indexes, priorities):
