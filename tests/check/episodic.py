@@ -24,6 +24,7 @@ class Planted:
 
 
 AT_LAST = '"done": self.get(env, last, "terminated")'
+DRAWABLE = "if max(self.get(env, p"
 NEWEST = 'newest = self.get(env, last, "next_obs")'
 FAULTS = {
     "a time limit is terminal": Planted(AT_LAST, '"done": self.is_end(env, last)', "time_limits", "stored as terminal"),
@@ -197,5 +198,46 @@ FAULTS = {
         '["info"] = self.fresh[env] = True',
         "goals",
         "of the episode after a cut one",
+    ),
+    "with n-step returns, the last step of an episode is never drawn": Planted(
+        DRAWABLE,
+        "if (self.n_step == 1 or not self.get(env, p, 'terminated')) and max(self.get(env, p",
+        "n_step_ends",
+        "last steps are never drawn",
+    ),
+    "with stacks, the last step of an episode is never drawn": Planted(
+        DRAWABLE,
+        "if (self.stack == 1 or not self.get(env, p, 'terminated')) and max(self.get(env, p",
+        "stack_ends",
+        "last steps are never drawn",
+    ),
+    "with stacks, the action is that of the step before": Planted(
+        'for name in ("act", "info")}\n        return step | {\n            "obs"',
+        'for name in ("act", "info")}\n        before = p if self.stack == 1 else max(p - 1, self.held(env)[0])\n'
+        '        step["act"] = self.get(env, before, "act")\n        return step | {\n            "obs"',
+        "stack_fields",
+        "of another step",
+    ),
+    "within windows, the action is that of the step before": Planted(
+        '        return step | {"done": self.get(env, p, "terminated")}',
+        '        step["act"] = self.get(env, max(p - 1, self.held(env)[0]), "act")\n'
+        '        return step | {"done": self.get(env, p, "terminated")}',
+        "window_fields",
+        "of other steps",
+    ),
+    "the first place of a window is empty": Planted(
+        "        return {name: np.array([[row[name] for row in window] for window in steps]) for name in steps[0][0]}",
+        "        found = {name: np.array([[row[name] for row in window] for window in steps]) for name in steps[0][0]}\n"
+        '        found["obs"][:, 0] = 0\n        return found',
+        "window_padding",
+        "without a mask",
+    ),
+    "a reset step replaces the reward of the step before": Planted(
+        "        p = self.counts[env]\n        begin",
+        "        p = self.counts[env]\n"
+        '        if p and np.array_equal(step["obs"], self.get(env, p - 1, "next_obs")) and self.fresh[env]:\n'
+        '            self.rings[env][(p - 1) % self.rows]["rew"] = step["rew"]\n        begin',
+        "reset_steps",
+        "changed",
     ),
 }
