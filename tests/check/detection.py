@@ -1,0 +1,185 @@
+"""How often each planted fault is found by the check that is meant for it, and how long the check's probe takes.
+
+    python -m tests.check.detection [--seeds 10] [--again] [--only CHECKS]
+
+Faults that records/detection.json has already are skipped, unless `--again` is given, so that an interrupted call goes
+on. A fault that is not found in every run with the draws of a normal check is also tried with those of a long one. The
+table of docs/check-controls.md is rewritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from reports.rendering import table
+from results.machine import revision
+from suites.check import checks, worker
+from suites.check.__main__ import LONG, NORMAL, QUICK
+from suites.check.bridge import adapter_of
+from suites.check.checks import SHOWN
+from suites.check.functions import load
+from suites.check.outcome import CheckVerdict, outcome
+from suites.check.subject import CheckSettings, Subject
+from suites.check.target import Target
+from tests.check import episodic, test_probes
+
+FOLDER = Path(__file__).resolve().parent
+RECORD = FOLDER / "records" / "detection.json"
+PAGE = FOLDER.parents[1] / "docs" / "check-controls.md"
+BEGIN, END = "<!-- measured by python -m tests.check.detection -->", "<!-- end -->"
+THREADS = 2  # of the checks that need them
+EFFORTS = {
+    "quick": replace(QUICK, processes=THREADS),
+    "normal": replace(NORMAL, processes=THREADS),
+    "long": replace(LONG, processes=THREADS),
+}
+FOUND = (CheckVerdict.FAULT, CheckVerdict.HAZARD)
+EFFORT_HEADER = ("effort", "draws per test", "faults found in all runs", "found in", "seconds, median", "largest")
+HEADER = ("check", "planted faults", "found, quick", "found, normal", "seconds, quick", "seconds, normal")
+SEEN = "Python {python}, NumPy {numpy}, commit `{commit:.12}`; {fewest} to {most} runs per fault and effort."
+
+
+@dataclass(frozen=True)
+class Control:
+    """A buffer with one fault, and the check that must find it."""
+
+    check: str
+    fault: str
+    source: str  # of the functions through which the buffer is called
+
+
+@dataclass(frozen=True)
+class Detected:
+    """In how many runs a fault was found."""
+
+    check: str
+    fault: str
+    effort: str
+    runs: int
+    found: int
+    seconds: float  # median, of the probe
+
+
+def controls() -> Iterator[Control]:
+    for fault, check in [*test_probes.OLD_CONTROLS, *test_probes.CONTROLS]:
+        yield Control(check, fault, test_probes.subject(fault).functions.source)
+    for fault, planted in episodic.FAULTS.items():
+        yield Control(planted.check, fault, planted.source)
+
+
+def is_found(control: Control, settings: CheckSettings) -> bool:
+    """Return whether the control's check finds a fault or a hazard."""
+    subject = Subject(load(control.source, f"{control.check}_functions.py"), settings)
+    part = next(part for part in checks.PARTS if control.check in part.checks)
+    reports: list[Any] = []
+    worker.work(Target(subject, adapter_of(subject), ""), [part], reports.append)
+    return outcome(control.check, reports[-1][control.check]).verdict in FOUND
+
+
+def detected(control: Control, effort: str, seeds: int) -> Detected:
+    found, seconds = 0, []
+    for seed in range(seeds):
+        began = time.perf_counter()
+        found += is_found(control, replace(EFFORTS[effort], seed=seed))
+        seconds.append(time.perf_counter() - began)
+    return Detected(control.check, control.fault, effort, seeds, found, round(median(seconds), 3))
+
+
+def measured(wanted: Sequence[Control], known: Iterable[Detected], seeds: int) -> Iterator[Detected]:
+    """Yield what is not known yet."""
+    done = {(each.check, each.fault, each.effort): each for each in known}
+    for control in tqdm(wanted, unit="fault"):
+        for effort in EFFORTS:
+            key = (control.check, control.fault, effort)
+            if key not in done:
+                done[key] = detected(control, effort, seeds)
+                yield done[key]
+            if effort == "normal" and done[key].found == done[key].runs:
+                break
+
+
+def saved() -> dict[str, Any]:
+    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {"faults": []}
+
+
+def save(found: Sequence[Detected]) -> None:
+    about = {"python": platform.python_version(), "numpy": np.__version__, "commit": revision()}
+    lines = ",\n".join(f"  {json.dumps(asdict(each))}" for each in found)
+    RECORD.parent.mkdir(exist_ok=True)
+    RECORD.write_text(f'{json.dumps(about)[:-1]}, "faults": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+def block(record: Mapping[str, Any]) -> str:
+    """Return the tables of docs/check-controls.md."""
+    found = [Detected(**each) for each in record["faults"]]
+    efforts = table(EFFORT_HEADER, [_effort(name, each) for name in EFFORTS if (each := _of(found, effort=name))])
+    rows = [_row(check, each) for check in SHOWN if (each := _of(found, check=check))]
+    runs = [each.runs for each in found]
+    seen = SEEN.format(**record, fewest=min(runs), most=max(runs))
+    return f"\n{seen}\n\n{efforts}\n{table(HEADER, rows)}"
+
+
+def _of(found: Iterable[Detected], **wanted: str) -> list[Detected]:
+    return [each for each in found if all(getattr(each, name) == value for name, value in wanted.items())]
+
+
+def _effort(name: str, found: Sequence[Detected]) -> tuple[str, ...]:
+    always = sum(each.found == each.runs for each in found)
+    seconds = [each.seconds for each in found]
+    ratio = f"{always} of {len(found)}"
+    return (name, f"{EFFORTS[name].draws:,}", ratio, _share(found), f"{median(seconds):.2f}", f"{max(seconds):.1f}")
+
+
+def _row(check: str, found: Sequence[Detected]) -> tuple[str, ...]:
+    each = [_of(found, effort=effort) for effort in ("quick", "normal")]
+    faults = ", ".join(dict.fromkeys(detected.fault for detected in found))
+    seconds = [f"{median(one.seconds for one in some):.2f}" for some in each]
+    return (SHOWN[check].title, faults, *map(_share, each), *seconds)
+
+
+def _share(found: Sequence[Detected]) -> str:
+    return f"{sum(each.found for each in found)} of {sum(each.runs for each in found)}"
+
+
+def page(text: str, record: Mapping[str, Any]) -> str:
+    """Return the page with the record's tables."""
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return f"{text[:begin]}{block(record)}{text[end:]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.check.detection")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--again", action="store_true", help="measure faults of which there is a record, too")
+    parser.add_argument("--only", default="", metavar="CHECKS", help="comma-separated names of checks")
+    args = parser.parse_args()
+    only = [*filter(None, args.only.split(","))]
+    wanted = [each for each in controls() if not only or each.check in only]
+    names = {(each.check, each.fault) for each in controls()}
+    again = {(each.check, each.fault) for each in wanted} if args.again else set()
+    old = [Detected(**each) for each in saved()["faults"]]
+    found = [each for each in old if (each.check, each.fault) in names - again]
+    for new in measured(wanted, found, args.seeds):
+        found.append(new)
+        save(found)
+        if new.found < new.runs:
+            print(f"{new.check}, {new.fault}, {new.effort}: {new.found} of {new.runs}", file=sys.stderr)
+    save(found)
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), saved()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
