@@ -48,7 +48,7 @@ EFFORTS = {
 FOUND = (CheckVerdict.FAULT, CheckVerdict.HAZARD)
 EFFORT_HEADER = ("effort", "draws per test", "faults found in all runs", "found in", "seconds, median", "largest")
 HEADER = ("check", "planted faults", "found, quick", "found, normal", "seconds, quick", "seconds, normal")
-SEEN = "Python {python}, NumPy {numpy}, commit `{commit:.12}`; {fewest} to {most} runs per fault and effort."
+SEEN = "Python {python}, NumPy {numpy}, newest at `{commit:.12}`; {fewest} to {most} runs per fault and effort."
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,8 @@ FAULTS = {
     ),
     "the first place of a window is empty": Planted(
         "        return {name: np.array([[row[name] for row in window] for window in steps]) for name in steps[0][0]}",
-        "        found = {name: np.array([[row[name] for row in window] for window in steps]) for name in steps[0][0]}\n"
+        "        found = {name: np.array([[row[name] for row in window] for window in steps])"
+        " for name in steps[0][0]}\n"
         '        found["obs"][:, 0] = 0\n        return found',
         "window_padding",
         "without a mask",
