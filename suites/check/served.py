@@ -26,7 +26,8 @@ LENGTH = struct.Struct("<Q")
 ARRAY, HELD = "array", "held"
 #: Types of which instances are sent as they are. Of others, only a name is sent.
 PLAIN = (type(None), bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, slice, range)
-CONSTANTS = ("WAYS", "EPS", "ALPHA", "WITHHOLDS", "WEIGHTS_OVER", "EVICTS_EPISODES")  # what the file says about the buffer
+#: What the file says about the buffer.
+CONSTANTS = ("WAYS", "EPS", "ALPHA", "WITHHOLDS", "WEIGHTS_OVER", "EVICTS_EPISODES")
 COPY = "deepcopy"  # a function beside those of the file
 #: Functions that return a batch, and those that return an object, which stays here whatever it is. Nothing that the
 #: others return is used, but the size.

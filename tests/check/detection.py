@@ -33,7 +33,7 @@ from suites.check.functions import load
 from suites.check.outcome import CheckVerdict, outcome
 from suites.check.subject import CheckSettings, Subject
 from suites.check.target import Target
-from tests.check import episodic, test_probes
+from tests.check import episodic, test_probes, test_processes
 
 FOLDER = Path(__file__).resolve().parent
 RECORD = FOLDER / "records" / "detection.json"
@@ -77,6 +77,8 @@ def controls() -> Iterator[Control]:
         yield Control(check, fault, test_probes.subject(fault).functions.source)
     for fault, planted in episodic.FAULTS.items():
         yield Control(planted.check, fault, planted.source)
+    for fault, check, _ in test_processes.CONTROLS:
+        yield Control(check, fault, test_processes.shared(fault).functions.source)
 
 
 def is_found(control: Control, settings: CheckSettings) -> bool:
