@@ -58,7 +58,8 @@ def test_every_check_of_processes_has_a_control():
 
 def test_processes_are_checked_only_if_claimed_or_asked_for():
     for probe in processes.PROBES:
-        with pytest.raises(NotApplicable, match="PROCESSES asks for it"):
-            probe(Subject(plain().functions, CheckSettings()))
+        for count in (0, 1):
+            with pytest.raises(NotApplicable, match="or more asks for it"):
+                probe(Subject(plain().functions, CheckSettings(processes=count)))
     seen = processes.arrive(Subject(plain().functions, CheckSettings(processes=2)))["arrivals"]
     assert seen.word == processes.Arrivals.NONE

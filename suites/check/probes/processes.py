@@ -32,7 +32,7 @@ from suites.check.subject import Subject
 
 CAPACITY, SIZE = 64, 16
 EACH = 1_000_000  # the rows of explorer e have numbers from e * EACH + 1 on; float32 has 16 such ranges
-MOST_EXPLORERS = 8
+FEWEST, MOST_EXPLORERS = 2, 8
 FEW = 150  # rows of each explorer, none of which is overwritten
 SECONDS, MOST_SECONDS = 0.5, 4.0  # of each kind of buffer; it ends between them after ENOUGH batches
 ENOUGH = 3_000
@@ -121,13 +121,12 @@ class Scene:
             raise WrongRows(UNWRITTEN, f"a row was drawn that was never added: its obs is {numbers[~known][0]:g}")
 
     def moves(self, patience: float) -> bool:
-        """Wait until the learner and each explorer have made another call. Return False if none of them makes one for
-        `patience` seconds, or one of them none for `STARVED` times as long, as some locks are unfair."""
+        """Wait until the learner and each explorer have made another call, or one of them has ended. Return False if
+        none of them makes one for `patience` seconds, or one of them none for `STARVED` times as long, as some locks
+        are unfair."""
         before = last = self._calls()
         began = moved = time.monotonic()
-        while (last == before).any():
-            if self.learner is not None and self.learner.has_ended:
-                return True
+        while (last == before).any() and not any(child.has_ended for _, child in self._children):
             time.sleep(LOOK_SECONDS)
             calls, now = self._calls(), time.monotonic()
             if (calls != last).any():
@@ -136,25 +135,27 @@ class Scene:
                 return False
         return True
 
+    @property
+    def _children(self) -> list[tuple[str, Child]]:
+        explorers = [(f"explorer {number}", child) for number, child in self.explorers.items()]
+        return [*explorers, *([("the learner", self.learner)] if self.learner else [])]
+
     def _calls(self) -> np.ndarray:
         return np.append(self.begun[list(self.explorers)], self.batches)
 
     def ended(self, patience: float) -> tuple[str, str]:
         """Stop all, and return what went wrong: its kind, or "", and what was seen."""
         self.stop[0] = 1
-        children = [*self.explorers.items(), *([("the learner", self.learner)] if self.learner else [])]
-        found = [(name, child.answer(patience)) for name, child in children]
-        for name, answer in found:
+        for name, answer in [(name, child.answer(patience)) for name, child in self._children]:
             if answer is not None:
-                who = name if isinstance(name, str) else f"explorer {name}"
-                return answer if isinstance(answer, tuple) else (answer, f"{who}: {answer}")
+                return answer if isinstance(answer, tuple) else (answer, f"{name}: {answer}")
         return "", ""
 
 
 def _of_processes(subject: Subject, see: Callable[[Scene], tuple[Any, str]], capacity: int, rows: int) -> Any:
     """Yield what is seen in a scene of each kind of buffer."""
-    if not subject.processes:
-        raise NotApplicable("the buffer claims no use by several processes; PROCESSES asks for it")
+    if subject.processes < FEWEST:
+        raise NotApplicable(f"the buffer claims no use by several processes; PROCESSES={FEWEST} or more asks for it")
     if not subject.functions.source:
         raise NotApplicable("`make bench SUITES=integrity` checks the processes of this project's peers")
     for kind, asked in kinds(subject).items():
