@@ -19,9 +19,9 @@ constexpr std::size_t kFan = PriorityTree::kFan;
 using Floats = float __attribute__((vector_size(4 * sizeof(float))));
 using Doubles = double __attribute__((vector_size(4 * sizeof(double))));
 
-// Loads a vector from any address. The compiler merges neighbouring calls of memcpy into a copy to the stack in parts of
-// 16 bytes; with AVX2, the vectors of 32 bytes are then loaded from there before these parts have been written, which
-// makes draws and updates three times as slow.
+// Loads a vector from any address. The compiler merges neighbouring calls of memcpy into a copy to the stack in parts
+// of 16 bytes; with AVX2, the vectors of 32 bytes are then loaded from there before these parts have been written,
+// which makes draws and updates three times as slow.
 template <class Vector, class Number>
 inline Vector load(const Number* from) {
   using Unaligned __attribute__((aligned(alignof(Number)), may_alias)) = Vector;
@@ -34,9 +34,7 @@ inline void quarter_of(const float* group, std::size_t k, Doubles& quarter) {
   quarter = __builtin_convertvector(quarter_of(group, k), Doubles);
 }
 
-inline void quarter_of(const double* group, std::size_t k, Doubles& quarter) {
-  quarter = load<Doubles>(group + 4 * k);
-}
+inline void quarter_of(const double* group, std::size_t k, Doubles& quarter) { quarter = load<Doubles>(group + 4 * k); }
 
 // The sums of the children j, j + 4, j + 8 and j + 12, for j from 0 to 3.
 template <class Number>

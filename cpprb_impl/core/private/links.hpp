@@ -21,8 +21,8 @@ class Links {
   // A run has the steps of an episode or, if runs go `across` the ends of episodes, of a stream. Throws std::bad_alloc.
   Links(std::uint64_t capacity, std::size_t streams, bool across);
 
-  // Links `count` rows that have just been stored, of which the first is `row`. is_last[i] says whether the i-th ends its
-  // episode.
+  // Links `count` rows that have just been stored, of which the first is `row`. is_last[i] says whether the i-th ends
+  // its episode.
   void add(std::uint64_t row, std::size_t count, StreamsOfRows streams, const char* is_last);
   // The last row of each stream ends its episode; calls ended(row) for those among them that are stored.
   template <class Ended>

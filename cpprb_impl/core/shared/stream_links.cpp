@@ -13,13 +13,16 @@ StreamStep* StreamLinks::begin_call(std::size_t rows, StreamsOfRows streams, con
   if (streams.given == nullptr && firsts == nullptr) {  // no row waits for what the one before has written
     const std::size_t count = streams.in_turn;
     for (std::size_t i = 0, stream = 0; i < rows; ++i, stream = stream + 1 == count ? 0 : stream + 1)
-      steps[i] = {static_cast<std::uint32_t>(stream), (i < count ? begins[i] : is_last[i - count]) != 0, is_last[i] != 0};
+      steps[i] = {static_cast<std::uint32_t>(stream), (i < count ? begins[i] : is_last[i - count]) != 0,
+                  is_last[i] != 0};
     for (std::size_t i = rows - std::min(rows, count); i < rows; ++i) begins[steps[i].stream] = is_last[i];
     return steps;
   }
   for (std::size_t i = 0; i < rows; ++i) {
-    const std::size_t stream = streams.given != nullptr ? static_cast<std::size_t>(streams.given[i]) : i % streams.in_turn;
-    steps[i] = {static_cast<std::uint32_t>(stream), firsts != nullptr ? firsts[i] : begins[stream] != 0, is_last[i] != 0};
+    const std::size_t stream =
+        streams.given != nullptr ? static_cast<std::size_t>(streams.given[i]) : i % streams.in_turn;
+    steps[i] = {static_cast<std::uint32_t>(stream), firsts != nullptr ? firsts[i] : begins[stream] != 0,
+                is_last[i] != 0};
     begins[stream] = is_last[i];
   }
   return steps;
