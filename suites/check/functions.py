@@ -23,7 +23,7 @@ as it was added, and "desired_goal" as it was added or drawn for the row.
 `WAYS`, if defined, names other ways to use the buffer: {name: options that `make` is passed in addition}. An option
 named `stack`, `n_step`, `gamma` or `envs` also tells the probes what such a buffer must return.
 
-Constants say what a buffer promises, the first four one with priorities:
+Constants state what the buffer promises. The first four apply to buffers with priorities.
 
     EPS            what it adds to a priority before that is raised to alpha
     ALPHA          its alpha, if `make` has no argument of this name
