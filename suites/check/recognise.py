@@ -56,7 +56,7 @@ Write these functions in a file, with `Buffer` for the class, and name it: LIKE=
     def size(buffer): ...                                # the number of rows
 If it has priorities: make(capacity, alpha, beta), sample returns weights and indexes, too, and there is
     def update(buffer, indexes, priorities): ...
-If it stores actions as floats, sample returns act.astype(int). An example is in docs/check.md."""
+If it stores actions as floats, sample returns act.astype(int). An example is in docs/check-own-api.md."""
 MISFIT = "    {families}: {reason}"
 FORCED = "{buffer} cannot be called like {like}:\n{misfits}"
 
