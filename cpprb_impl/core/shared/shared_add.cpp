@@ -201,10 +201,10 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
       priority(slot + i).store(PriorityWord::of(first + i, leaf).bits, release);
     }
   if (rows.links != nullptr || rows.linked != nullptr) {
-    Atomic* const to = &link(slot);
-    const std::uint64_t stride = header_->stride / sizeof *to;
+    Atomic* const link = &this->link(slot);
+    const std::uint64_t stride = header_->stride / sizeof *link;
     with_links(rows, at, count, first, header_->cleared.load(relaxed),
-               [=](std::size_t i, LinkWord word) { to[i * stride].store(word.bits, release); });
+               [=](std::size_t i, LinkWord word) { link[i * stride].store(word.bits, release); });
   }
   for (std::size_t i = 0; i < count; ++i) {
     RB_FAILPOINT(E6);
