@@ -104,6 +104,7 @@ PLANTED = dict.fromkeys(
         *("StoresBeforeItRefuses", "TruncatesFloats", "ReadsText", "TakesCapacityZero", "WrapsIndexes"),
         *("RepeatsPriorities", "UpdatesUntilItRefuses", "DrawsForNegativeSize", "DrawsForSizeZero"),
         "Unlocked",
+        *("KeepsMemory", "KeepsDescriptors", "KeepsSegments"),
     ),
     f"{_PROBES}::test_a_planted_fault_is_found",
 )

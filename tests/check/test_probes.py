@@ -17,6 +17,7 @@ from suites.check.checks import OVER_ADAPTER, SHOWN
 from suites.check.functions import BadFunctions, NotApplicable, load
 from suites.check.probes import capacities, copies, input, leaks, priorities, threads
 from suites.check.probes.probing import BufferPool
+from suites.check.probes.tracked import CHARACTERS
 from suites.check.reproduction import MOST_LINES, script
 from suites.check.scripts import SCRIPTS
 from suites.check.subject import CheckSettings, Subject
@@ -147,7 +148,7 @@ def test_every_check_has_a_control():
 def test_a_sound_buffer_passes(probe):
     for check, seen in probe(subject()).items():
         assert BEHAVIOURS[check](seen.word).meaning is Meaning.SOUND, seen
-        assert seen.looked_at > 0 and 0 < len(seen.evidence) <= 160 and not seen.script
+        assert seen.looked_at > 0 and 0 < len(seen.evidence) <= CHARACTERS and not seen.script
 
 
 @pytest.mark.parametrize(("fault", "check"), CONTROLS)
@@ -156,7 +157,7 @@ def test_a_planted_fault_is_found(fault, check, tmp_path):
     assert BEHAVIOURS[check](seen.word).meaning is not Meaning.SOUND, seen
     body = seen.script.splitlines()
     program = script(subject(fault).functions, body)
-    assert len(program.splitlines()) <= MOST_LINES and len(seen.evidence) <= 160
+    assert len(program.splitlines()) <= MOST_LINES and len(seen.evidence) <= CHARACTERS
     assert not runs(program, tmp_path)
     assert runs(script(subject().functions, body), tmp_path)
 

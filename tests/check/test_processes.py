@@ -8,6 +8,7 @@ import pytest
 from adapters.behaviours import Meaning
 from suites.check.functions import NotApplicable, load
 from suites.check.probes import processes
+from suites.check.probes.tracked import CHARACTERS
 from suites.check.reproduction import MOST_LINES, script
 from suites.check.subject import CheckSettings, Subject
 from tests.check.test_probes import FOLDER, runs
@@ -47,7 +48,7 @@ def test_a_planted_fault_of_sharing_is_found(fault, check, word, tmp_path):
     assert seen.word == word, seen
     body = seen.script.splitlines()
     program = script(shared(fault).functions, body)
-    assert len(program.splitlines()) <= MOST_LINES + 10 and len(seen.evidence) <= 160
+    assert len(program.splitlines()) <= MOST_LINES + 10 and len(seen.evidence) <= CHARACTERS
     assert not runs(program, tmp_path)
     assert runs(script(shared().functions, body), tmp_path)
 

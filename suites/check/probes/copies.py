@@ -75,6 +75,9 @@ def deep_copies(subject: Subject) -> dict[str, Seen]:
 
 
 def pickles(subject: Subject) -> dict[str, Seen]:
+    if subject.functions.shared:
+        raise NotApplicable("a pickle of a shared buffer has the same rows, for another process")
+
     def copied(buffer: Tracked) -> Any:
         return pickle.loads(pickle.dumps(_to_pickle(buffer)))
 
