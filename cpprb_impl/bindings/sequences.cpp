@@ -122,7 +122,7 @@ std::uint64_t add_linked(Ring& ring, const NewRows& rows, const Numbers* priorit
                          const bool* firsts) {
   Sequences& sequences = *ring.streams.sequences;
   if (sequences.shared) return add_to_shared(ring, rows, environments, are_steps, waiting, firsts);
-  find_episode_ends(sequences.ends, rows.data, rows.count, sequences.is_last);
+  if (are_steps) find_episode_ends(sequences.ends, rows.data, rows.count, sequences.is_last);
   const std::uint64_t slot = ring.store->add(rows, waiting), first = ring.store->head() - rows.count;
   Links& links = sequences.own->links;
   if (are_steps)
