@@ -51,12 +51,12 @@ def kind(machine: Mapping[str, Any]) -> tuple[str, int]:
 def revision(checkout: Path = HERE) -> str:
     """Return the commit's hash, with "+dirty" if there are uncommitted changes; "unknown" outside git.
 
-    Uncommitted records in results/machines do not count, since they do not affect what is measured.
+    Uncommitted records do not count, since they do not affect what is measured.
     """
     commit = _first_line_of(["git", "rev-parse", "HEAD"], checkout)
     if not commit:
         return "unknown"
-    measured = ["--", ":/", ":(top,exclude)results/machines"]
+    measured = ["--", ":/", ":(top,exclude)results/machines", ":(top,exclude)tests/check/records"]
     changed = _first_line_of(["git", "status", "--porcelain", *measured], checkout)
     return commit + ("+dirty" if changed else "")
 

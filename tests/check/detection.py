@@ -155,10 +155,10 @@ def _share(found: Sequence[Detected]) -> str:
     return f"{sum(each.found for each in found)} of {sum(each.runs for each in found)}"
 
 
-def page(text: str, record: Mapping[str, Any]) -> str:
-    """Return the page with the record's tables."""
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return f"{text[:begin]}{block(record)}{text[end:]}"
+def between(begin: str, page: str, text: str) -> str:
+    """Return the page with this text after the line `begin`, up to the next `END`."""
+    at = page.index(begin) + len(begin)
+    return f"{page[:at]}{text}{page[page.index(END, at) :]}"
 
 
 def main() -> int:
@@ -179,7 +179,7 @@ def main() -> int:
         if new.found < new.runs:
             print(f"{new.check}, {new.fault}, {new.effort}: {new.found} of {new.runs}", file=sys.stderr)
     save(found)
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), saved()), encoding="utf-8")
+    PAGE.write_text(between(BEGIN, PAGE.read_text(encoding="utf-8"), block(saved())), encoding="utf-8")
     return 0
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from suites.check.checks import SHOWN
 from tests.check import detection
-from tests.check.detection import EFFORTS, Control, Detected, controls, is_found, measured
+from tests.check.detection import EFFORTS, Control, Detected, between, controls, is_found, measured
 from tests.check.test_probes import subject
 
 WITHOUT_CONTROL = {"replacement", "prioritized_replacement"}  # all that they can observe is sound
@@ -15,7 +15,7 @@ WITHOUT_CONTROL = {"replacement", "prioritized_replacement"}  # all that they ca
 def test_the_page_shows_the_record():
     """If this fails, run python -m tests.check.detection, and commit what it writes."""
     page = detection.PAGE.read_text(encoding="utf-8")
-    assert detection.page(page, detection.saved()) == page
+    assert between(detection.BEGIN, page, detection.block(detection.saved())) == page
 
 
 def test_the_record_has_each_planted_fault_with_few_and_many_draws():
