@@ -15,6 +15,7 @@ from markupsafe import Markup
 from reports.answer import shades
 from reports.figures.formatting import NOTHING, gbit, interval, listed, number, runnable, share, size, times
 from reports.plots import Picture
+from results.machine import processor
 from results.suites import suite_of
 from results.words import counted
 
@@ -78,6 +79,7 @@ def _environment(template: str) -> jinja2.Environment:
         interval=interval,
         listed=listed,
         number=number,
+        processor=processor,
         runnable=runnable,
         share=share,
         size=size,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from results.machine import named
+from results.machine import processor
 from results.record import Param, Run, load
 from results.statistics import FEWEST_FOR_INTERVAL, confidence, rank
 from results.validation import BadRecord
@@ -70,7 +70,7 @@ def table(runs: Mapping[str, Run]) -> pd.DataFrame:
 
 
 def _rows(name: str, run: Run) -> Iterable[dict[str, Any]]:
-    about = {"run": name, "machine": named(run.machine), "cores": run.machine["cores"]}
+    about = {"run": name, "machine": processor(run.machine), "cores": run.machine["cores"]}
     about |= {"date": run.started, "profile": run.profile}
     versions = {peer.name: peer.version for peer in run.peers}
     for record in run.records:

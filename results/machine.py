@@ -34,7 +34,7 @@ def describe() -> dict[str, Any]:
     }
 
 
-def named(machine: Mapping[str, Any]) -> str:
+def processor(machine: Mapping[str, Any]) -> str:
     """Return the processor of a "machine" object, with its vector instructions if they are recorded.
 
     A host may hide instructions that a processor of the same name has elsewhere.
@@ -44,8 +44,11 @@ def named(machine: Mapping[str, Any]) -> str:
 
 
 def kind(machine: Mapping[str, Any]) -> tuple[str, int]:
-    """Return what records have in common that are to agree."""
-    return named(machine), machine["cores"]
+    """Return what two records must share to be of one kind of machine: processor, vector instructions, cores.
+
+    Records from before 29 November 2026 name no vector instructions, and are of the same kind only among themselves.
+    """
+    return processor(machine), machine["cores"]
 
 
 def revision(checkout: Path = HERE) -> str:

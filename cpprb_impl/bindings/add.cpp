@@ -1,4 +1,5 @@
-// add(): reads all arguments, then claims slots, then copies. A call that fails changes nothing.
+// add(): reads all arguments, then claims slots, then copies. A call with invalid arguments changes nothing; one that
+// Ctrl-C interrupts while it waits for another process may have stored some of its rows.
 #include "ring.hpp"
 
 namespace rb {

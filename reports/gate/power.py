@@ -32,6 +32,7 @@ from results.analysis.pairs import by_block, log_slow_downs
 from results.analysis.rules import MANY, SINGLE, WORK, Rule, rule_of
 from results.analysis.studies import BESIDE, COUNTED, LEVELS, NEIGHBOUR, POWER, WAYS
 from results.analysis.verdict import BASE, HEAD, Verdict, Word, decide, judge
+from results.machine import processor
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
@@ -198,7 +199,7 @@ def noise_rows(folder: Path) -> Iterator[tuple[str, ...]]:
 def lines(folder: Path = POWER) -> list[str]:
     """Return the table of docs/gate.md."""
     run = load(folder / "pool.json")
-    where = f"{run.machine['cores']} cores, {run.machine['cpu']}"
+    where = f"{run.machine['cores']} cores, {processor(run.machine)}"
     return [
         f"Measured from {run.started[:10]} on {where}. Code that decides: `{fingerprint()}`.",
         "",

@@ -16,7 +16,7 @@ from reports.sections import context_of
 from reports.sections.section import Context
 from results import Record, RecordedPeer, Run
 from results.jobs import Job
-from results.machine import named
+from results.machine import processor
 from results.record import first_line
 from results.suites import SUITES, suite_of
 from results.verdicts import FEWEST_CALLS, library_of
@@ -123,7 +123,7 @@ def _run(name: str, context: Context, peers: Sequence[str], texts: TextTable) ->
     run = context.run
     return {
         "name": name,
-        "machine": f"{named(run.machine)}, {run.machine['cores']} cores",
+        "machine": f"{processor(run.machine)}, {run.machine['cores']} cores",
         "date": run.started[:16].replace("T", " "),
         "profile": run.profile,
         "revision": run.revision,

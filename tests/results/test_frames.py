@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from results import REFERENCE, BadRecord, Run, frames, load, machine, save
-from results.machine import named
+from results.machine import processor
 
 from .test_record import WORKLOAD
 
@@ -64,7 +64,7 @@ def test_each_sample_and_each_parameter_has_its_column(read):
     assert table["param.batch"].tolist() == [1, 1, 100]
     assert table["params"].tolist() == ["batch=1, capacity=1000"] * 2 + ["batch=100, capacity=1000"]
     assert table[["library", "variant"]].values.tolist() == [["cpprb", ""]] * 2 + [["cpprb", "MP"]]
-    assert set(table["machine"]) == {named(run.machine)}
+    assert set(table["machine"]) == {processor(run.machine)}
     assert set(table["date"].dt.strftime("%Y-%m-%dT%H:%M:%SZ")) == {run.started}
 
 

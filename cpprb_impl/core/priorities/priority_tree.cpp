@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "../base/dispatch.hpp"
@@ -19,9 +18,9 @@ constexpr std::size_t kFan = PriorityTree::kFan;
 using Floats = float __attribute__((vector_size(4 * sizeof(float))));
 using Doubles = double __attribute__((vector_size(4 * sizeof(double))));
 
-// Loads a vector from any address. The compiler merges neighbouring calls of memcpy into a copy to the stack in parts
-// of 16 bytes; with AVX2, the vectors of 32 bytes are then loaded from there before these parts have been written,
-// which makes draws and updates half as fast.
+// Loads a vector from any address. Not by memcpy: GCC merges neighbouring calls of it into 16-byte stores to the stack,
+// and a load of 32 bytes from there must wait for them (a store-forwarding stall), so draws and updates take twice as
+// long with AVX2. Into `to`, since GCC warns of functions that return vectors.
 template <class Vector, class Number>
 inline void load(const Number* from, Vector& to) {
   using Unaligned __attribute__((aligned(alignof(Number)), may_alias)) = Vector;
