@@ -1,39 +1,54 @@
-"""The table in docs/own-loop.md of trainings with R2D2, made from the record of `make r2d2 SEEDS=5`."""
+"""The tables in docs/own-loop.md of trainings with R2D2, made from the records of `make r2d2 SEEDS=...`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from reports.figures.formatting import NOTHING, span
 from reports.rendering import table
 
-RECORD = Path(__file__).resolve().parents[1] / "results" / "settings" / "r2d2.json"
-COLUMNS = ("agent", "solved", "learner steps until then", "steps of the environments until then", "best mean return")
+FOLDER = Path(__file__).resolve().parents[1] / "results" / "settings"
+AGENTS = ("r2d2.json",)
+BUFFERS = ("r2d2-cpprb_impl.json", "r2d2-reverb.json")
+RESULTS = ("solved", "learner steps until then", "steps of the environments until then", "best mean return")
 
 
-def lines() -> list[str]:
-    """Return the table in Markdown, one row per agent; nothing if there is no record."""
-    if not RECORD.exists():
+def agents() -> list[str]:
+    """Return a table in Markdown, one row per agent; nothing if there is no record."""
+    return _lines("agent", AGENTS, lambda _, agent: agent)
+
+
+def buffers() -> list[str]:
+    """Return a table in Markdown, one row per buffer that the same agent learns from; nothing without records."""
+    return _lines("buffer", BUFFERS, lambda record, _: record["buffer"])
+
+
+def _lines(header: str, files: Iterable[str], name: Callable[[Mapping[str, Any], str], str]) -> list[str]:
+    paths = [FOLDER / each for each in files]
+    if not all(map(Path.exists, paths)):
         return []
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
-    return table(COLUMNS, _rows(record)).splitlines()
+    rows = [
+        (name(record, agent), *_results(record, agent))
+        for record in (json.loads(path.read_text(encoding="utf-8")) for path in paths)
+        for agent in record["agents"]
+    ]
+    return table((header, *RESULTS), rows).splitlines()
 
 
-def _rows(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for agent in record["agents"]:
-        of = [each for each in record["trainings"] if each["agent"] == agent]
-        solved = [each for each in of if each["solved"]]
-        best = [max(each["scores"]) for each in of]
-        steps, transitions = (
-            span(_ends(each[name] for each in solved), "{:,}".format) if solved else NOTHING
-            for name in ("steps", "transitions")
-        )
-        yield agent, f"{len(solved)} of {len(of)}", steps, transitions, span(_ends(best), "{:.2f}".format)
+def _results(record: Mapping[str, Any], agent: str) -> tuple[str, ...]:
+    of = [each for each in record["trainings"] if each["agent"] == agent]
+    solved = [each for each in of if each["solved"]]
+    steps, transitions = (
+        _spread([each[name] for each in solved], "{:,.0f}") if solved else NOTHING for name in ("steps", "transitions")
+    )
+    best = _spread([max(each["scores"]) for each in of], "{:.2f}")
+    return f"{len(solved)} of {len(of)}", steps, transitions, best
 
 
-def _ends(values: Iterable[float]) -> tuple[float, float]:
-    found = list(values)
-    return min(found), max(found)
+def _spread(values: Sequence[float], form: str) -> str:
+    """Return the median, and the smallest and largest value."""
+    return f"{form.format(median(values))} ({span((min(values), max(values)), form.format)})"

@@ -151,7 +151,8 @@ PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
     "picture": picture_lines,
     "paired_training": paired_training_lines,
     "prioritized": prioritized_lines,
-    "memory task": lambda _found: memory_task.lines(),
+    "memory task": lambda _found: memory_task.agents(),
+    "memory task by buffer": lambda _found: memory_task.buffers(),
     **{name: partial(planning_lines, name) for name in planning.PARTS},
 }
 MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- end -->)", re.DOTALL)

@@ -106,7 +106,7 @@ def test_records_that_share_a_cell_are_not_merged(tmp_path):
 
 
 def test_figures_without_a_record_are_left_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory_task, "RECORD", tmp_path / "none.json")
+    monkeypatch.setattr(memory_task, "FOLDER", tmp_path)
     assert generated(BLANK, {}) == BLANK
     found = {"quick": Reference([readme.REFERENCE / "x.json"], empty_run())}
     assert generated(BLANK, found) == BLANK
