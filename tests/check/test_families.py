@@ -235,6 +235,16 @@ def test_row_with_a_large_priority_is_drawn_most_often_by_library(text: str) -> 
     assert shares(checked)[FAVOURED] > 0.4
 
 
+@pytest.mark.slow
+def test_update_of_an_older_batch_of_rllib_sets_the_priorities_of_its_rows() -> None:
+    """Its `update_priorities` takes no indexes, and forgets those of the last batch."""
+    checked = filled(recognise(in_library("ray.rllib.utils.replay_buffers:PrioritizedEpisodeReplayBuffer")).functions)
+    batches = [checked.sample(CAPACITY) for _ in range(20)]
+    for batch in batches:
+        checked.update(batch["indexes"], np.where(np.ravel(batch["rew"]) == FAVOURED, 1e6, 1e-6))
+    assert (checked.sample(20)["rew"] == FAVOURED).mean() > 0.9
+
+
 #: class of a library -> its ways
 WAYS = {
     "stable_baselines3.common.buffers:ReplayBuffer": ["optimize_memory_usage"],

@@ -41,6 +41,9 @@ def sample__prioritized(buffer, n, beta=0.4):
 
 
 def update(buffer, indexes, priorities):
+    if min(indexes) < 0 or max(indexes) >= buffer._sum_segment.capacity:
+        raise IndexError("indexes cannot be passed")
+    buffer._last_sampled_indices = list(indexes)  # an update applies to the last batch, and only once
     buffer.update_priorities(priorities=np.asarray(priorities))
 
 

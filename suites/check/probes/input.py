@@ -288,7 +288,7 @@ def _bad_index(subject: Subject, index: int) -> Seen:
     """Update a batch in which one index is replaced, with a priority of 1,000."""
     found = []
     asked, _ = by_priority(subject, 1.0)
-    for before in LEVELS:
+    for before in _levels(subject):
 
         def wrong(batch: Any) -> tuple[Any, Array]:
             indexes = own({"indexes": indexes_of(batch)})["indexes"]
@@ -306,6 +306,11 @@ def _bad_index(subject: Subject, index: int) -> Seen:
     return worst(found, "", len(found), BadUpdate)
 
 
+def _levels(subject: Subject) -> tuple[int, ...]:
+    """Return how many rows to add, so that it is known which rows are then stored, and drawn evenly."""
+    return LEVELS[:1] if subject.functions.evicts_episodes else LEVELS
+
+
 def _are_integers(indexes: Any) -> bool:
     try:
         array = np.asarray(indexes)
@@ -320,7 +325,7 @@ def lengths(subject: Subject) -> dict[str, Seen]:
     found = []
     asked, _ = by_priority(subject, 1.0)
     for name, rows in {"one too few": -1, "one too many": 1, "one for all": 0}.items():
-        for before in LEVELS:
+        for before in _levels(subject):
             size = min(before, CAPACITY)
             given = 1 if not rows else size + rows
 

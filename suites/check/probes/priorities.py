@@ -511,7 +511,8 @@ def _overwritten(
     except WrongRows as error:
         return SlotPriority.WRONG_ROWS, str(error), [*begin, *exactly(buffer.held, CAPACITY, MOST_BATCHES * 5, error)]
     new = counts[half:]
-    p = fit(counts, np.ones(CAPACITY))
+    evicted = subject.functions.evicts_episodes & (counts == 0) & (np.arange(CAPACITY) < half)
+    p = fit(counts[~evicted], np.ones((~evicted).sum()))
     about = (
         f"new rows of {how} got {new.sum() / counts.sum():.2%} of {counts.sum():,} draws, expected 50% (p = {p:.1g})"
     )
