@@ -48,6 +48,12 @@ WITHIN_PROCESS = {
     *("arrivals", "processes", "killed", "killed_rows"),
 }
 
+#: Checks that compare a buffer with the rows that it must hold, of which each has its own next observation.
+OF_HELD_ROWS = {
+    *("round_trip", "ring_order", "uniform", "returned_batch", "replacement", "seed", "batch_over_stored"),
+    *("stored_count", "stored_rows", "even_rows", "batch_adds"),
+}
+
 
 @dataclass(frozen=True)
 class ShownCheck:
@@ -106,6 +112,8 @@ def refusal(check: str, functions: BufferFunctions) -> str | None:
     """Return why this check cannot be made through these functions; None if nothing is known against it."""
     if functions.elsewhere and check in WITHIN_PROCESS:
         return "the buffer is in another Python"
+    if functions.stores_final_obs and check in OF_HELD_ROWS | BY_PRIORITY:
+        return "final observations take places, so which rows are held is not known"
     if check in BY_PRIORITY and not functions.has("update"):
         return "there is no function update"
     if check == "weights" and not functions.accepts("make", "beta") and not functions.accepts("sample", "beta"):

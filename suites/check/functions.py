@@ -33,6 +33,7 @@ Constants state what the buffer promises. The first four apply to buffers with p
                    one. "batch mean", "batch sum" and "past" (the largest weight so far) must be stated.
     SHARED         True if processes that are forked from the one that made it may add while this one samples
     EVICTS_EPISODES    True if whole episodes are overwritten
+    STORES_FINAL_OBS   True if the last observation of an episode takes the place of a row
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class BufferFunctions:
     withholds: bool = False  # whether a sampled row cannot be sampled again before its update; `WITHHOLDS` in the file
     shared: bool = False  # whether forked processes may add and sample at the same time; `SHARED` in the file
     evicts_episodes: bool = False  # whether whole episodes are overwritten; `EVICTS_EPISODES` in the file
+    stores_final_obs: bool = False  # whether those take places of rows; `STORES_FINAL_OBS` in the file
     weights_over: str = ""  # one of `WEIGHTED_SETS`, or "" if the file does not state it; `WEIGHTS_OVER` in the file
     family: str = ""  # "" for the user's own file
     elsewhere: bool = False  # run by another Python (`suites.check.remote`), which shares no memory with this one
@@ -143,6 +145,7 @@ def promised(defined: Mapping[str, Any], where: str) -> dict[str, Any]:
         "withholds": bool(defined.get("WITHHOLDS")),
         "weights_over": over,
         "evicts_episodes": bool(defined.get("EVICTS_EPISODES")),
+        "stores_final_obs": bool(defined.get("STORES_FINAL_OBS")),
         "shared": bool(defined.get("SHARED")),
     }
 

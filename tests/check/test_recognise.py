@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from suites.check import reproduction
+from suites.check.checks import refusal
 from suites.check.fitting import fit
 from suites.check.functions import BadFunctions
 from suites.check.recognise import ALIASES, FOLDER, _fits, _known, families, import_line, imported, recognise
@@ -320,3 +321,10 @@ def test_class_is_imported_in_a_script_as_the_user_named_it() -> None:
     found = recognise("tests.check.standins:Baselines")
     assert found.functions.imported == "from tests.check.standins import Baselines as Buffer"
     assert found.called.startswith("Baselines is called like baselines (")
+
+
+def test_rows_are_not_missed_whose_places_final_observations_take() -> None:
+    functions = recognise(standins.KerasRl).functions
+    assert refusal("stored_rows", functions) == refusal("round_trip", functions) is not None
+    assert refusal("next_observation", functions) is None
+    assert refusal("stored_rows", recognise(standins.Dopamine).functions) is None

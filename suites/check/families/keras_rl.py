@@ -3,6 +3,7 @@
 import numpy as np
 
 OPTIONAL = ("window_length",)
+STORES_FINAL_OBS = True
 WAYS = {"window_length": {"stack": 4}}
 
 
