@@ -21,6 +21,8 @@ from suites.check.probes.tracked import CHARACTERS
 from suites.check.reproduction import MOST_LINES, script
 from suites.check.scripts import SCRIPTS
 from suites.check.subject import CheckSettings, Subject
+from tests.check import planted, variants
+from tests.check.plain import PlainBuffer
 
 FOLDER = Path(__file__).resolve().parent
 MODULES = (capacities, priorities, copies, input, threads, leaks)
@@ -172,6 +174,63 @@ def test_a_fault_that_the_conformance_suite_finds_has_a_script(fault, check, tmp
     assert len(program.splitlines()) <= MOST_LINES
     assert not runs(program, tmp_path)
     assert runs(script(subject().functions, SCRIPTS[check](subject())), tmp_path)
+
+
+def annealing(kind: type) -> Subject:
+    """Return a subject whose `sample` takes no beta."""
+    source = (FOLDER / "plain_functions.py").read_text()
+    source = source.replace("size, beta=None", "size").replace("size, beta)", "size)")
+    return Subject(
+        load(source.replace("from tests.check.plain import PlainBuffer as Buffer", ""), "own.py", kind), SETTING
+    )
+
+
+def weights_words(of: Subject) -> list[str]:
+    pool = BufferPool(adapter_of(of), SETTING)
+    seen = [PART_OF["weights"](pool)["weights"], priorities.weights(of)["weights_over"]]
+    pool.close()
+    return [each.word for each in seen]
+
+
+@pytest.mark.parametrize("kind", [variants.Annealing, variants.AnnealingSlowly, variants.AnnealingFast])
+def test_a_beta_that_a_buffer_raises_on_its_own_is_no_fault(kind):
+    assert weights_words(annealing(kind)) == ["over the buffer", "the largest of the buffer"]
+
+
+class ConstantBeta(PlainBuffer):
+    """Ignores the beta that was asked for."""
+
+    def weights(self, slots, beta):
+        return super().weights(slots, 0.7)
+
+
+class FallingBeta(variants.Annealing):
+    step = -1e-3
+
+
+class AnnealingOverMean(planted.WeightsOverMean, variants.Annealing):
+    pass
+
+
+class AnnealingOverCapacity(PlainBuffer):
+    def weights(self, slots, beta):
+        self.beta = min(1.0, self.beta + 1e-3)
+        return (self.tree.leaves[slots] / self.tree.total * self.capacity) ** -self.beta
+
+
+@pytest.mark.parametrize("kind", [ConstantBeta, FallingBeta, AnnealingOverMean])
+def test_another_beta_or_scale_is_a_fault_where_beta_may_rise(kind):
+    words = weights_words(annealing(kind))
+    assert words[0] == "another formula"
+    assert priorities.WeightedSet(words[1]).meaning is Meaning.FAULT
+
+
+def test_a_rising_beta_hides_no_wrong_number_of_rows():
+    assert priorities.weights(annealing(AnnealingOverCapacity))["weights_over"].word == priorities.WeightedSet.CAPACITY
+
+
+def test_weights_that_are_not_normalised_are_no_fault():
+    assert weights_words(annealing(variants.NotNormalised)) == ["not normalised", "nothing"]
 
 
 def with_promise(fault: str, over: str) -> Subject:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 
 from adapters.checks import SIGNIFICANCE, as_steps
-from suites.check.probes.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Refused, Seen, fit
+from suites.check.probes.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Refused, RisingBeta, Seen, fit
 
 LAST = CAPACITY - 1  # the last slot of the ring
 WRAPPED = 20  # rows added after the buffer is full
@@ -211,8 +211,9 @@ def _given(pool: BufferPool) -> Seen:
 def importance(pool: BufferPool) -> dict[str, Seen]:
     """Check weights before and after the rows with the lowest priorities are overwritten."""
     alpha, beta, looked_at = 0.6, 0.4, 0
-    fits = {"over the buffer": True, "over the batch": True, "not normalised": True}
-    example = ""
+    words = ("over the buffer", "over the batch", "not normalised")
+    fits, fits_rising = dict.fromkeys(words, True), dict.fromkeys(words, True)
+    example, rising = "", RisingBeta(beta)
     with pool.priorities(alpha, beta=beta) as buffer:
         buffer.fill(CAPACITY, np.roll(np.geomspace(LOW, HIGH, CAPACITY), 1))  # the oldest may be no row to draw
         for _ in range(2):
@@ -224,6 +225,9 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
                 weights = np.array(batch["weights"], float).reshape(-1)
                 buffer.update(batch["indexes"], numbers)
                 looked_at += len(weights)
+                own = rising.of(buffer.shares()[numbers - buffer.held[0]], weights)
+                for word, expected in _formulae(buffer, numbers, own).items():
+                    fits_rising[word] &= np.allclose(weights, expected, rtol=1e-3, atol=0)
                 for word, expected in _formulae(buffer, numbers, beta).items():
                     if not np.allclose(weights, expected, rtol=1e-3, atol=0):
                         worst = int(np.argmax(np.abs(weights - expected)))
@@ -234,9 +238,11 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
                             )
                         fits[word] = False
             buffer.fill(CAPACITY // 2, np.geomspace(0.5, 1.0, CAPACITY // 2))
+    if rises := not any(fits.values()) and any(fits_rising.values()) and rising.rises:
+        fits = fits_rising
     about = (
-        f"{looked_at} weights at alpha {alpha}, beta {beta}, half of them returned after the row with the lowest "
-        "priority had been overwritten"
+        f"{looked_at} weights at alpha {alpha}, beta {rising.shown if rises else beta}, half of them returned after "
+        "the row with the lowest priority had been overwritten"
     )
     word = next((word for word, fitting in fits.items() if fitting), "another formula")
     return {"weights": Seen(word, about + (f": {example}" if word == "another formula" else ""), looked_at)}

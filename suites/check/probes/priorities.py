@@ -11,7 +11,7 @@ from adapters.base import Array
 from adapters.behaviours import FAULT, HAZARD, Behaviour
 from adapters.checks import SIGNIFICANCE
 from suites.check.functions import WEIGHTED_SETS, NotApplicable
-from suites.check.probes.probing import Seen, fit, said
+from suites.check.probes.probing import RisingBeta, Seen, fit, said
 from suites.check.probes.tracked import (
     MOST_BATCHES,
     Tracked,
@@ -406,11 +406,12 @@ def weights(subject: Subject) -> dict[str, Seen]:
     priorities = np.ones(2 * CAPACITY + 1)
     priorities[1 : PARTLY + 1] = np.geomspace(0.05, 1.0, PARTLY)
     buffer.prioritize(priorities)
-    found = {"while partly filled": _weighed(buffer, priorities, exponent)}
+    rising = None if subject.functions.accepts("sample", "beta") else RisingBeta(BETA)
+    found = {"while partly filled": _weighed(buffer, priorities, exponent, rising)}
     buffer.add(CAPACITY)  # overwrites the lowest; new rows have 1, whether that is the largest or a fixed priority
     priorities[buffer.held] = np.random.default_rng(subject.setting.seed).uniform(0.5, 1.0, CAPACITY)
     buffer.prioritize(priorities)
-    found["after the wrap"] = _weighed(buffer, priorities, exponent)
+    found["after the wrap"] = _weighed(buffer, priorities, exponent, rising)
     looked_at = 2 * WEIGHED * 16
     words = [word for word, _ in found.values()]
     about = "; ".join(f"{when}: {text or word}" for when, (word, text) in found.items())
@@ -442,40 +443,58 @@ def weights_script(subject: Subject, asked: Mapping[str, object], exponent: floa
     ]
 
 
-def _weighed(buffer: Tracked, priorities: Array, exponent: float) -> tuple[WeightedSet, str]:
+def _weighed(buffer: Tracked, priorities: Array, exponent: float, rising: RisingBeta | None) -> tuple[WeightedSet, str]:
+    """Return by what weights are normalised, with the beta that was asked for, or else with the buffer's own."""
     held, stated = buffer.held, buffer.subject.functions.weights_over
     chance = shares(buffer.subject, priorities[held], exponent)
-    fits = dict.fromkeys((*WEIGHTED_SETS, "capacity"), True)
-    example = ""
+    fits, fits_rising = (dict.fromkeys((*WEIGHTED_SETS, "capacity"), True) for _ in range(2))
+    sought, example = [stated] if stated else [*WITHOUT_STATEMENT], ""
     for _ in range(WEIGHED):
         numbers, batch = buffer.sample(min(16, len(held)), beta=BETA)
         if "weights" not in batch:
             raise NotApplicable("batches have no weights")
         weights = np.array(batch["weights"], float).reshape(-1)
         mine = chance[numbers - held[0]]
-        raw = mine**-BETA
-        scales = {
-            "buffer": chance.min() ** -BETA,
-            "batch": raw.max(),
-            "nothing": float(len(held)) ** -BETA,
-            "capacity": float(buffer.capacity) ** -BETA,
-            "batch mean": raw.mean(),
-            "batch sum": raw.sum(),
-            "past": raw[0] / weights[0] if weights.size and weights[0] else 1.0,
-        }
-        for name, scale in scales.items():
-            if weights.shape != raw.shape or not np.allclose(weights, raw / scale, rtol=TOLERANCE, atol=0):
-                fits[name] = False
-        fits["past"] &= bool((weights <= 1 + TOLERANCE).all())
-        sought = [stated] if stated else [*WITHOUT_STATEMENT]
+        if rising is not None:
+            own_beta = rising.of(mine, weights)
+            fits_rising = _still(
+                fits_rising, weights, mine**-own_beta, _scales(buffer, chance, mine, weights, own_beta)
+            )
+        raw, scales = mine**-BETA, _scales(buffer, chance, mine, weights, BETA)
+        fits = _still(fits, weights, raw, scales)
         if weights.shape == mine.shape and not example and not any(fits[name] for name in sought):
             k = int(np.argmax(np.abs(weights / raw * scales[sought[0]] - 1)))
             example = f"a weight is {weights[k]:.4g}"
             for name in dict.fromkeys([*filter(None, [stated]), "buffer", "batch"]):
                 example += f", by the {name} {raw[k] / scales[name]:.4g}"
+    if rising is not None and rising.rises and not any(fits[name] for name in sought):
+        fits, example = fits_rising, f"{example} with beta {BETA:g}; beta is {rising.shown}"
     if stated:
         return (WeightedSet.STATED, stated) if fits[stated] else (WeightedSet.NOT_STATED, example)
     return next((word for name, word in WITHOUT_STATEMENT.items() if fits[name]), WeightedSet.OTHER), example
+
+
+def _scales(buffer: Tracked, chance: Array, mine: Array, weights: Array, beta: float) -> dict[str, float]:
+    """Return what the weights of rows with the probabilities `mine` are divided by in each way."""
+    raw = mine**-beta
+    return {
+        "buffer": chance.min() ** -beta,
+        "batch": raw.max(),
+        "nothing": float(len(chance)) ** beta,
+        "capacity": float(buffer.capacity) ** beta,
+        "batch mean": raw.mean(),
+        "batch sum": raw.sum(),
+        "past": raw[0] / weights[0] if weights.size and weights[0] else 1.0,
+    }
+
+
+def _still(fits: Mapping[str, bool], weights: Array, raw: Array, scales: Mapping[str, float]) -> dict[str, bool]:
+    """Return which scales fit this batch, too."""
+    found = {
+        name: fits[name] and weights.shape == raw.shape and np.allclose(weights, raw / scale, rtol=TOLERANCE, atol=0)
+        for name, scale in scales.items()
+    }
+    return found | {"past": found["past"] and bool((weights <= 1 + TOLERANCE).all())}
 
 
 def overwritten(subject: Subject) -> dict[str, Seen]:

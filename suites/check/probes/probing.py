@@ -18,6 +18,7 @@ from suites.check.probes.numbered import FIELDS, SERIES
 CAPACITY = 32
 EXPECTED = 10.0  # minimum expected draws per group of rows in a chi-square test
 REASON_CHARACTERS = 160
+BETA_TOLERANCE = 1e-4  # of a beta that is computed from weights of 32 bits
 
 
 class ProbeSettings(Protocol):
@@ -166,6 +167,42 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> float:
     missing = (counts == 0) & (shares > 0)
     never = np.exp(-shares[missing] * counts.sum()).min() * len(counts) if missing.any() else 1.0
     return min(chi_square(counts, shares, EXPECTED)[1], float(never))
+
+
+class RisingBeta:
+    """The beta of importance weights, batch by batch, if the buffer raises it on its own from the one that was asked
+    for towards 1 (Schaul et al. 2015, section 3.4)."""
+
+    def __init__(self, asked: float) -> None:
+        self.asked = asked
+        self.found: list[float] = []
+
+    def of(self, chances: np.ndarray, weights: np.ndarray) -> float:
+        """Return the beta of the next batch, of which the rows' probabilities and weights are given, or the one asked
+        for if the batch shows none from the last one to 1."""
+        beta, last = power(chances, weights), [self.asked, *self.found][-1]
+        if not last - BETA_TOLERANCE < beta < 1 + BETA_TOLERANCE:
+            return self.asked
+        self.found.append(beta)
+        return beta
+
+    @property
+    def rises(self) -> bool:
+        """Return whether the beta rose. A constant other than the one asked for is no annealing."""
+        return bool(self.found) and self.found[-1] - self.found[0] > BETA_TOLERANCE
+
+    @property
+    def shown(self) -> str:
+        return f"rising from {self.found[0]:.3g} to {self.found[-1]:.3g}"
+
+
+def power(chances: np.ndarray, weights: np.ndarray) -> float:
+    """Return the power, with a minus sign, of probabilities to which weights are proportional; NaN if there is none."""
+    if chances.shape != weights.shape or not (weights > 0).all() or np.ptp(chances) == 0:
+        return float("nan")
+    x, y = np.log(chances), np.log(weights)
+    x, y = x - x.mean(), y - y.mean()
+    return float(-(x * y).sum() / (x * x).sum())
 
 
 class BufferPool:
