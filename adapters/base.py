@@ -112,6 +112,8 @@ class Adapter(Peer):
     #: how to start processes that share one buffer of this peer, and what a "forkserver" imports first
     start_method: ClassVar[str] = "fork"
     preload: ClassVar[tuple[str, ...]] = ()
+    #: fields of integers that batches had as floats of the same values, and that `sample` converted
+    converted: frozenset[str] = frozenset()
 
     @classmethod
     def make(cls, spec: Spec) -> Adapter:

@@ -133,7 +133,7 @@ class _Bridge(Adapter):
                 self._due -= {*self._drawn}
 
     def sample(self, batch_size: int) -> Columns:
-        batch = self._buffer.sample(batch_size, beta=self.spec.beta)
+        batch = self._converted(self._buffer.sample(batch_size, beta=self.spec.beta))
         unstored = {"next_obs"} if self.contract.next_of_rows else set()
         has = {"obs", *batch} - unstored
         self._returned = {name: field for name, field in self.fields.items() if name in has}
@@ -142,6 +142,16 @@ class _Bridge(Adapter):
             dtype = self.fields["obs"].dtype
             self._drawn = [row.tobytes() for row in np.ascontiguousarray(batch["obs"], dtype)]
         return batch
+
+    def _converted(self, batch: Columns) -> Columns:
+        """Return the batch with integers as actions where the functions return floats of the same values. A `make` that
+        names a dtype is told it, so that its buffers must return it."""
+        dtype, act = np.dtype(self.fields["act"].dtype), np.asarray(batch.get("act", 0))
+        is_float = dtype.kind == "i" and act.dtype.kind == "f" and np.array_equal(act, np.rint(act))
+        if not is_float or self.subject.can(act_dtype=None):
+            return batch
+        self.converted = frozenset({"act"})
+        return {**batch, "act": act.astype(dtype)}
 
     def update_priorities(self, indexes: Array, priorities: Array) -> None:
         self._priorities.update(zip(self._drawn, priorities.tolist(), strict=False))

@@ -200,11 +200,14 @@ def test_a_buffer_that_requires_updates_gets_them_while_steps_are_fed():
         assert {**steps.CHECKS, **reading.CHECKS}[check](seen.word).meaning is Meaning.SOUND, seen
 
 
-def is_sound(part, buffers: BufferPool) -> None:
+def is_sound(part, buffers: BufferPool, hazards: tuple[str, ...] = ()) -> None:
     found = part(buffers)
     buffers.close()
     for check, each in found.items():
-        assert Contract.CHECKS[check](each.word).meaning is Meaning.SOUND or each.word == "changes the new row", each
+        assert Contract.CHECKS[check](each.word).meaning is Meaning.SOUND or each.word in (
+            "changes the new row",
+            *hazards,
+        ), each
 
 
 @pytest.mark.parametrize(
@@ -217,3 +220,49 @@ def is_sound(part, buffers: BufferPool) -> None:
 )
 def test_faults_are_found_where_next_obs_is_the_next_rows(kind, check, word):
     assert seen(check, pool(kind, add=("next_obs", "priority"))) == word
+
+
+class FloatActions(PlainBuffer):
+    """Keeps actions as floats, as buffers for continuous actions do."""
+
+    def rows(self, slots):
+        batch = super().rows(slots)
+        return batch | {"act": batch["act"].astype("float32")}
+
+
+class FloatActionsOfNext(FloatActions):
+    def rows(self, slots):
+        return super().rows(slots) | {"act": self.columns["act"][(slots + 1) % len(self)].astype("float32")}
+
+
+def without_dtype(kind: type) -> BufferPool:
+    """Return buffers whose `make` names no dtype of actions."""
+    source = FUNCTIONS.replace("act_dtype, seed, prioritized, alpha, beta):", "seed, prioritized, alpha, beta):")
+    functions = load(source.replace("act_dtype, seed", '"int64", seed'), "untold.py", kind)
+    return BufferPool(adapter_of(Subject(functions, SETTING)), SETTING)
+
+
+@pytest.mark.parametrize("part", OVER_ADAPTER, ids=lambda part: part.__name__)
+def test_actions_as_floats_are_no_fault_of_a_buffer_that_is_told_no_dtype(part):
+    is_sound(part, without_dtype(FloatActions), hazards=("floats for integers",))
+
+
+def test_actions_as_floats_are_a_hazard_unless_a_dtype_was_asked_for():
+    assert seen("dtype", without_dtype(FloatActions)) == "floats for integers"
+    assert seen("dtype", without_dtype(PlainBuffer)) == "kept"
+    assert seen("dtype", pool(FloatActions)) == "another kind"
+
+
+def test_a_float_action_of_another_row_is_a_fault():
+    assert seen("round_trip", without_dtype(FloatActionsOfNext)) == "changed"
+
+
+class WidensRewards(PlainBuffer):
+    def rows(self, slots):
+        batch = super().rows(slots)
+        return batch | {"rew": batch["rew"].astype("float64")}
+
+
+def test_a_wider_dtype_of_the_same_values_is_a_hazard():
+    assert seen("dtype", pool(WidensRewards)) == "wider"
+    assert seen("round_trip", pool(WidensRewards)) == "bit for bit"

@@ -29,6 +29,7 @@ KINDS: Mapping[str, tuple[tuple[int, ...], str, tuple[int, ...], str]] = {
     "float64 observations": ((5,), "float64", (2,), "float32"),
     "int64 observations": ((3,), "int64", (), "int64"),
 }
+DTYPES = ("another kind", "narrower", "floats for integers", "floats for pixels", "wider", "kept")  # worst first
 CLOSER = ("changed", "as 32 bits", "bit for bit")  # worst first
 
 
@@ -71,11 +72,12 @@ def come_back(pool: BufferPool) -> dict[str, Seen]:
                     column = np.asarray(batch[name])
                     dtypes.append(_dtype_word(kind, name, column, field))
                     shapes.append(_shape_word(kind, name, column, field, size))
+                dtypes += [("floats for integers", f"{kind}: {name}") for name in buffer.adapter.converted]
                 values += _values(kind, batch, columns, buffer.adapter.returned)
             values += _wide_actions(kind, buffer, columns)
     return {
         "round_trip": _worst(values, CLOSER, batches * ROWS, f"rows ({', '.join(offered)}), added in five ways"),
-        "dtype": _worst(dtypes, ("another kind", "narrower", "floats for pixels", "wider", "kept"), batches, "batches"),
+        "dtype": _worst(dtypes, DTYPES, batches, "batches"),
         "shape": _worst(
             shapes, ("changed", "scalars as (1,)", "kept"), batches, f"batches, {len(offered)} of them of a single row"
         ),
@@ -95,7 +97,7 @@ def _wide_actions(kind: str, buffer: ProbedBuffer, columns: Columns) -> list[tup
     """Return which actions of 64 bits become 32 bits although their dtype has 64. A library may refuse actions that it
     was not made for, or return others in their place."""
     act = buffer.spec.fields["act"]
-    if "act" not in buffer.adapter.returned or np.dtype(act.dtype) != np.int64:
+    if "act" not in buffer.adapter.returned or "act" in buffer.adapter.converted or np.dtype(act.dtype) != np.int64:
         return []
     wide = np.resize(np.array(WIDE), columns["act"].shape)
     try:
