@@ -30,6 +30,7 @@ from suites.check.watching import RISK
 HOUSE = Path(__file__).resolve().parents[2]
 #: Outcomes of a check without an observation.
 ABSENT, RAISED, WRONG, BROKEN, BAD = "absent", "raised", "returns wrong rows", "broken", "bad"
+FAILED = "{frame.filename}, line {frame.lineno}, in {frame.name}, as a few rows were added and sampled:\n{text}"
 #: What a probe raises if the buffer returned rows that it must not.
 WRONG_ROWS = (Overwritten, WrongAnswer, WrongRows)
 
@@ -88,6 +89,14 @@ def trial(subject: Subject) -> None:
     buffer.sample(2)
 
 
+def failed(error: Exception, subject: Subject) -> str:
+    """Return where in the functions' file the trial failed, and the end of the traceback."""
+    text = "".join(traceback.format_exception(error, limit=-3)).strip()
+    codes = {function.__code__.co_filename for function in subject.functions.named.values()}
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in codes]
+    return FAILED.format(frame=frames[-1], text=text) if frames else text
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.check.worker")
     parser.add_argument("buffer")
@@ -110,12 +119,16 @@ def main() -> int:
         try:
             settings = CheckSettings(**json.loads(args.settings))
             found = target(args.buffer, args.like, args.project, settings, args.through)
-            trial(found.subject)
         except BadFunctions as error:
             tell({BAD: str(error)})
             return 2
         except Exception as error:
             tell({BAD: "".join(traceback.format_exception(error, limit=-3)).strip()})
+            return 2
+        try:
+            trial(found.subject)
+        except Exception as error:
+            tell({BAD: failed(error, found.subject)})
             return 2
         tell({"called": found.called})
         work(found, checks.selected(frozenset(filter(None, args.only.split(","))))[args.first :], tell)

@@ -180,6 +180,19 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, at_import, said):
         report_of(str(source), "uniform", settings=replace(SETTINGS, memory=1 << 30))
 
 
+def test_a_trial_that_fails_deep_in_a_library_names_the_line_of_the_file(tmp_path):
+    deep = "def dig(left):\n    return dig(left - 1) if left else {}['no row']"
+    (tmp_path / "library.py").write_text(deep)
+    file = written(tmp_path, before_sample="dig(5)", at_import="from library import dig")
+    with pytest.raises(CouldNotCheck, match=r"buffer.py, line \d+, in sample, as a few rows(.|\n)*KeyError: 'no row'"):
+        report_of(file)
+
+
+def test_rows_of_batches_are_no_evidence_where_batches_cannot_be_added(tmp_path):
+    (found,) = report_of(written(tmp_path), "references").outcomes
+    assert "rows added with add had changed" in found.evidence
+
+
 def test_a_class_in_main_or_in_a_function_is_refused():
     class Local:
         pass

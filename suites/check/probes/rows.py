@@ -277,15 +277,19 @@ def kept_from_caller(pool: BufferPool) -> dict[str, Seen]:
         for step in steps:
             step.obs[...] = step.next_obs[...] = -1
         changed["add"] = _share_changed(buffer)
-    with pool.buffer() as buffer:
-        columns = buffer.next_rows(CAPACITY)
-        buffer.adapter.add_batch(columns)
-        for name in ("obs", "next_obs"):
-            columns[name][...] = -1
-        changed["add_batch"] = _share_changed(buffer)
-    word = "keeps references" if changed["add"] else "keeps references to batches" if changed["add_batch"] else "copies"
+    if pool.kind.contract.batch_add.value:
+        with pool.buffer() as buffer:
+            columns = buffer.next_rows(CAPACITY)
+            buffer.adapter.add_batch(columns)
+            for name in ("obs", "next_obs"):
+                columns[name][...] = -1
+            changed["add_batch"] = _share_changed(buffer)
+    of_batches = changed.get("add_batch", 0.0) > 0
+    word = "keeps references" if changed["add"] else "keeps references to batches" if of_batches else "copies"
     about = " and ".join(f"{share:.0%} of the rows added with {form}" for form, share in changed.items())
-    return {"references": Seen(word, f"after the caller overwrote its arrays, {about} had changed", 2 * CAPACITY)}
+    return {
+        "references": Seen(word, f"after the caller overwrote its arrays, {about} had changed", len(changed) * CAPACITY)
+    }
 
 
 def _share_changed(buffer: ProbedBuffer) -> float:
