@@ -233,6 +233,15 @@ def test_weights_that_are_not_normalised_are_no_fault():
     assert weights_words(annealing(variants.NotNormalised)) == ["not normalised", "nothing"]
 
 
+def test_a_half_written_row_is_a_fault_only_if_it_can_be_drawn():
+    plain = "Buffer(capacity, obs_shape, obs_dtype, act_shape, act_dtype, seed, prioritized"
+    for kind, word in (planted.StoresBeforeItRefuses, "changes other rows"), (variants.HalfWritesSpareSlot, "refused"):
+        source = annealing(kind).functions.source.replace("seed, prioritized, alpha, beta):", "seed):")
+        source = source.replace(plain, plain.replace("prioritized", "False")).replace("alpha, beta)", "1.0, 1.0)")
+        functions = load(source.replace("def update", "def _update"), "half.py", kind)
+        assert input.shapes(Subject(functions, SETTING))["wrong_shape"].word == word
+
+
 def with_promise(fault: str, over: str) -> Subject:
     return Subject(load(f"{subject(fault).functions.source}\nWEIGHTS_OVER = {over!r}\n", "promised.py"), SETTING)
 
