@@ -408,6 +408,27 @@ class Dopamine(Rows):
         return states, actions, rewards, nexts, terminals
 
 
+class Jaxrl(Rows):
+    def __init__(self, observation_space, action_space, capacity):
+        super().__init__(capacity)
+        self.size = 0
+
+    def insert(self, observation, action, reward, mask, done_float, next_observation):
+        self.keep(observation, action, reward, mask, next_observation)
+        self.size = len(self.rows)
+
+    def sample(self, batch_size):
+        names = ("observations", "actions", "rewards", "masks", "next_observations")
+        return SimpleNamespace(**dict(zip(names, self.columns(batch_size), strict=True)))
+
+    __len__ = None
+
+
+class JaxrlOfNumber(Jaxrl):
+    def __init__(self, observation_space, action_dim, capacity):
+        super().__init__(observation_space, None, capacity)
+
+
 class NeedsConfiguration(Baselines):
     def __init__(self, size, configuration):
         super().__init__(size)

@@ -47,6 +47,8 @@ STANDINS = {
     standins.PfrlPrioritized: "pfrl",
     standins.KerasRl: "keras_rl",
     standins.Dopamine: "dopamine",
+    standins.Jaxrl: "jaxrl",
+    standins.JaxrlOfNumber: "jaxrl",
 }
 PRIORITIZED = (
     *(standins.CpprbPrioritized, standins.BaselinesPrioritized, standins.PfrlPrioritized),
