@@ -112,10 +112,10 @@ def refusal(check: str, functions: BufferFunctions) -> str | None:
     """Return why this check cannot be made through these functions; None if nothing is known against it."""
     if functions.elsewhere and check in WITHIN_PROCESS:
         return "the buffer is in another Python"
-    if functions.stores_final_obs and check in OF_HELD_ROWS | BY_PRIORITY:
-        return "final observations take places, so which rows are held is not known"
     if check in BY_PRIORITY and not functions.has("update"):
         return "there is no function update"
+    if functions.stores_final_obs and check in OF_HELD_ROWS | BY_PRIORITY:
+        return "final observations take places, so which rows are held is not known"
     if check == "weights" and not functions.accepts("make", "beta") and not functions.accepts("sample", "beta"):
         return "neither make nor sample has an argument beta"
     if check == "weights" and functions.weights_over not in ("", *WEIGHTED_SETS[:3]):
