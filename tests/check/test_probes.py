@@ -176,8 +176,8 @@ def test_a_fault_that_the_conformance_suite_finds_has_a_script(fault, check, tmp
     assert runs(script(subject().functions, SCRIPTS[check](subject())), tmp_path)
 
 
-def annealing(kind: type) -> Subject:
-    """Return a subject whose `sample` takes no beta."""
+def annealing(kind: type, *, takes_priority: bool = True) -> Subject:
+    """Return a subject whose `sample` takes no beta. Without priorities of new rows, these are set by many updates."""
     source = (FOLDER / "plain_functions.py").read_text()
     source = source.replace("size, beta=None", "size").replace("size, beta)", "size)")
     return Subject(
@@ -187,14 +187,19 @@ def annealing(kind: type) -> Subject:
 
 def weights_words(of: Subject) -> list[str]:
     pool = BufferPool(adapter_of(of), SETTING)
+    PART_OF["prioritized"](pool)  # which draws many batches from buffers that may be used again
     seen = [PART_OF["weights"](pool)["weights"], priorities.weights(of)["weights_over"]]
     pool.close()
     return [each.word for each in seen]
 
 
 @pytest.mark.parametrize("kind", [variants.Annealing, variants.AnnealingSlowly, variants.AnnealingFast])
-def test_a_beta_that_a_buffer_raises_on_its_own_is_no_fault(kind):
-    assert weights_words(annealing(kind)) == ["over the buffer", "the largest of the buffer"]
+@pytest.mark.parametrize("takes_priority", [True, False])
+def test_a_beta_that_a_buffer_raises_on_its_own_is_no_fault(kind, takes_priority):
+    assert weights_words(annealing(kind, takes_priority=takes_priority)) == [
+        "over the buffer",
+        "the largest of the buffer",
+    ]
 
 
 class ConstantBeta(PlainBuffer):
@@ -202,6 +207,11 @@ class ConstantBeta(PlainBuffer):
 
     def weights(self, slots, beta):
         return super().weights(slots, 0.7)
+
+
+class AlwaysOne(PlainBuffer):
+    def weights(self, slots, beta):
+        return super().weights(slots, 1.0)
 
 
 class FallingBeta(variants.Annealing):
@@ -223,6 +233,10 @@ def test_another_beta_or_scale_is_a_fault_where_beta_may_rise(kind):
     words = weights_words(annealing(kind))
     assert words[0] == "another formula"
     assert priorities.WeightedSet(words[1]).meaning is Meaning.FAULT
+
+
+def test_a_beta_of_one_from_the_start_is_a_fault():
+    assert priorities.weights(annealing(AlwaysOne))["weights_over"].word == priorities.WeightedSet.OTHER
 
 
 def test_a_rising_beta_hides_no_wrong_number_of_rows():

@@ -23,6 +23,8 @@ class AnnealingSlowly(Annealing):
 
 
 class AnnealingFast(Annealing):
+    """Has beta 1 after 60 batches, which is before most probes begin to compare weights."""
+
     step = 1e-2
 
 

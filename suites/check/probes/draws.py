@@ -214,7 +214,7 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
     words = ("over the buffer", "over the batch", "not normalised")
     fits, fits_rising = dict.fromkeys(words, True), dict.fromkeys(words, True)
     example, rising = "", RisingBeta(beta)
-    with pool.priorities(alpha, beta=beta) as buffer:
+    with pool.priorities(alpha, fresh=True, beta=beta) as buffer:
         buffer.fill(CAPACITY, np.roll(np.geomspace(LOW, HIGH, CAPACITY), 1))  # the oldest may be no row to draw
         for _ in range(2):
             buffer.settle(16)
@@ -238,7 +238,7 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
                             )
                         fits[word] = False
             buffer.fill(CAPACITY // 2, np.geomspace(0.5, 1.0, CAPACITY // 2))
-    if rises := not any(fits.values()) and any(fits_rising.values()) and rising.rises:
+    if rises := not any(fits.values()) and any(fits_rising.values()) and (rising.rises or rising.is_over):
         fits = fits_rising
     about = (
         f"{looked_at} weights at alpha {alpha}, beta {rising.shown if rises else beta}, half of them returned after "

@@ -406,7 +406,7 @@ def weights(subject: Subject) -> dict[str, Seen]:
     priorities = np.ones(2 * CAPACITY + 1)
     priorities[1 : PARTLY + 1] = np.geomspace(0.05, 1.0, PARTLY)
     buffer.prioritize(priorities)
-    rising = None if subject.functions.accepts("sample", "beta") else RisingBeta(BETA)
+    rising = None if subject.functions.accepts("sample", "beta") else _rising(subject, asked, exponent)
     found = {"while partly filled": _weighed(buffer, priorities, exponent, rising)}
     buffer.add(CAPACITY)  # overwrites the lowest; new rows have 1, whether that is the largest or a fixed priority
     priorities[buffer.held] = np.random.default_rng(subject.setting.seed).uniform(0.5, 1.0, CAPACITY)
@@ -441,6 +441,21 @@ def weights_script(subject: Subject, asked: Mapping[str, object], exponent: floa
         f"u = n {power}; e = [u / each for each in ({', '.join(scales)},)]  # by {stated or 'buffer, batch, nothing'}",
         "assert any(np.allclose(w, each, rtol=2e-3) for each in e), (w, *e)",
     ]
+
+
+def _rising(subject: Subject, asked: Mapping[str, object], exponent: float) -> RisingBeta:
+    """Return the beta that a new buffer has in its second batch, before it may have risen to 1. Only the rows of the
+    first batch have known priorities by then."""
+    buffer, rising = Tracked(subject, CAPACITY, **asked), RisingBeta(BETA)
+    buffer.add(PARTLY)
+    first, batch = buffer.sample(PARTLY)
+    priorities = np.geomspace(0.05, 1.0, PARTLY + 1)
+    buffer.update(indexes_of(batch), priorities[first])
+    second, batch = buffer.sample(PARTLY)
+    known, weights = np.isin(second, first), np.array(batch.get("weights", ()), float).reshape(-1)
+    if weights.shape == second.shape and known.any():
+        rising.of((priorities[second[known]] + subject.functions.eps) ** exponent, weights[known])
+    return rising
 
 
 def _weighed(buffer: Tracked, priorities: Array, exponent: float, rising: RisingBeta | None) -> tuple[WeightedSet, str]:

@@ -192,6 +192,11 @@ class RisingBeta:
         return bool(self.found) and self.found[-1] - self.found[0] > BETA_TOLERANCE
 
     @property
+    def is_over(self) -> bool:
+        """Return whether the beta was 1 from the first batch on."""
+        return bool(self.found) and self.found[0] > 1 - BETA_TOLERANCE
+
+    @property
     def shown(self) -> str:
         return f"rising from {self.found[0]:.3g} to {self.found[-1]:.3g}"
 
