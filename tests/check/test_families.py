@@ -247,6 +247,15 @@ def test_update_of_an_older_batch_of_rllib_sets_the_priorities_of_its_rows() -> 
     assert (checked.sample(20)["rew"] == FAVOURED).mean() > 0.9
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [text for text in LIBRARIES if "flashbax" in text])
+def test_flashbax_is_not_passed_nan_for_a_reward_that_is_no_number(text: str) -> None:
+    with pytest.raises(TypeError, match="NoneType"):
+        filled(recognise(in_library(text)).functions, rows=1).add(
+            obs=np.zeros(4, "float32"), act=0, rew=None, next_obs=np.zeros(4, "float32")
+        )
+
+
 #: class of a library -> its ways
 WAYS = {
     "stable_baselines3.common.buffers:ReplayBuffer": ["optimize_memory_usage"],

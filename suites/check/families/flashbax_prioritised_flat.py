@@ -28,7 +28,7 @@ def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, alpha, seed):
 
 
 def add(buffer, obs, act, rew, done):
-    row = {"obs": obs, "act": act, "rew": np.float32(rew), "done": np.bool_(done)}
+    row = {"obs": obs, "act": act, "rew": np.float32(float(rew)), "done": np.bool_(done)}
     buffer["state"] = functions(*buffer["kind"])[1](buffer["state"], row)
 
 

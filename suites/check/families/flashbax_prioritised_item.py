@@ -21,7 +21,7 @@ def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, alpha, seed):
 
 
 def add(buffer, obs, act, rew, next_obs, done):
-    row = {"obs": obs, "act": act, "rew": np.float32(rew), "next_obs": next_obs, "done": np.bool_(done)}
+    row = {"obs": obs, "act": act, "rew": np.float32(float(rew)), "next_obs": next_obs, "done": np.bool_(done)}
     buffer["state"] = functions(*buffer["kind"])[1](buffer["state"], row)
 
 
