@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER, SHOWN
 from suites.check.functions import BadFunctions, NotApplicable, load
 from suites.check.probes import capacities, copies, input, leaks, priorities, threads
+from suites.check.probes.children import HANGS
 from suites.check.probes.probing import BufferPool
 from suites.check.probes.tracked import CHARACTERS
 from suites.check.reproduction import MOST_LINES, script
@@ -280,6 +282,14 @@ def test_a_promise_about_weights_that_is_broken_is_a_fault(fault, over, tmp_path
 def test_an_unknown_promise_about_weights_is_refused():
     with pytest.raises(BadFunctions, match=r"WEIGHTS_OVER in promised.py must be one of buffer, .*, got 'all'"):
         with_promise("", "all")
+
+
+def test_a_library_that_hangs_after_a_fork_says_nothing_about_spawned_workers(monkeypatch):
+    """JAX hangs in forked processes, in which the probe draws; it does not in spawned ones."""
+    monkeypatch.setattr(copies, "Child", lambda *_: SimpleNamespace(answer=lambda _: HANGS))
+    assert copies.forked(subject())["forked_workers"].word == "hang"
+    with pytest.raises(NotApplicable, match="none is spawned"):
+        copies.spawned(subject())
 
 
 def test_threads_are_checked_only_if_asked_for():

@@ -283,7 +283,10 @@ def spawned(subject: Subject) -> dict[str, Seen]:
         data = pickle.dumps(_to_pickle(buffer))
         return lambda: _as_tracked(buffer, pickle.loads(data))
 
-    return {"spawned_workers": _workers(subject, unpickled, "b = pickle.loads(p); ")}
+    seen = _workers(subject, unpickled, "b = pickle.loads(p); ")
+    if seen.word == OfWorkers.HANGS:  # the workers are forked here, which JAX forbids, as it has threads
+        raise NotApplicable("a forked process that unpickles the buffer hangs, and none is spawned")
+    return {"spawned_workers": seen}
 
 
 def _to_pickle(buffer: Tracked) -> Any:
