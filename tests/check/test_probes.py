@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from adapters.behaviours import Meaning
@@ -19,7 +20,7 @@ from suites.check.functions import BadFunctions, NotApplicable, load
 from suites.check.probes import capacities, copies, input, leaks, priorities, threads
 from suites.check.probes.children import HANGS
 from suites.check.probes.probing import BufferPool
-from suites.check.probes.tracked import CHARACTERS
+from suites.check.probes.tracked import CHARACTERS, WrongRows, certified
 from suites.check.reproduction import MOST_LINES, script
 from suites.check.scripts import SCRIPTS
 from suites.check.subject import CheckSettings, Subject
@@ -282,6 +283,11 @@ def test_a_promise_about_weights_that_is_broken_is_a_fault(fault, over, tmp_path
 def test_an_unknown_promise_about_weights_is_refused():
     with pytest.raises(BadFunctions, match=r"WEIGHTS_OVER in promised.py must be one of buffer, .*, got 'all'"):
         with_promise("", "all")
+
+
+def test_a_row_that_mixes_two_observations_is_said_to():
+    with pytest.raises(WrongRows, match=r"obs is 6 in a row whose obs is 5 \(in 1 of 2 rows\)"):
+        certified({"obs": np.array([[4.0, 4, 4, 4], [5, 5, 6, 5]])})
 
 
 def test_a_library_that_hangs_after_a_fork_says_nothing_about_spawned_workers(monkeypatch):

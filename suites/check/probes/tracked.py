@@ -218,12 +218,13 @@ def certified(batch: Columns) -> Array:
         column = flat(batch[name])
         if len(column) != len(numbers):
             raise WrongRows(MIXED, f"{name} has {len(column)} rows, obs has {len(numbers)}", name)
-        odd = (column != expected(name, numbers)[:, None]).any(axis=1)
+        unlike = column != expected(name, numbers)[:, None]
+        odd = unlike.any(axis=1)
         if odd.any():
             at = int(np.argmax(odd))
             if not any(flat(batch[each])[at].any() for each in VALUES if each in batch):
                 raise WrongRows(UNWRITTEN, "a row of zeros was drawn, which was never added", "obs")
-            about = f"{name} is {column[at][0]:g} in a row whose obs is {numbers[at]:g}"
+            about = f"{name} is {column[at][unlike[at]][0]:g} in a row whose obs is {numbers[at]:g}"
             raise WrongRows(MIXED, f"{about} (in {odd.sum()} of {len(odd)} rows)", name)
     return numbers
 
