@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from adapters.behaviours import Replacement
 from adapters.checks import as_steps
 from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 from suites.check.probes import numbered
+from suites.check.probes.tracked import manners
 from suites.check.subject import CheckedBuffer, Subject
 
 SHAPES = {"obs_shape": "obs", "act_shape": "act"}  # argument of make -> field
@@ -116,21 +118,31 @@ class _Bridge(Adapter):
             self._set_priorities(columns, priorities)
 
     def _set_priorities(self, columns: Columns, priorities: Array) -> None:
-        """Update the new rows as they are drawn, as a user must if `add` takes no priority. A row that is not drawn
-        keeps the priority of a new row until it is drawn in a later call."""
+        """Update the new rows after they were drawn, as a user must if `add` takes no priority: all at once if the
+        buffer does not require an update of each batch, since a high priority hides the rows that are yet to be drawn.
+        A row that is not drawn keeps the priority of a new row until it is drawn in a later call."""
         new = {row.tobytes(): priority for row, priority in zip(columns["obs"], priorities, strict=True)}
         self._priorities |= new
         self._due |= new.keys()
         drawable = list(self._stored)[1:-1] if self.contract.next_of_rows else self._stored
+        one_by_one = self.contract.withholds_sampled_rows or manners(self.subject, self._asked(self.spec)).must_update
+        batches: list[tuple[Any, list[bytes]]] = []
         for _ in range(ROUNDS):
             if self._due.isdisjoint(drawable) or self._waits:
-                return
+                break
             batch = self.sample(min(16, len(new)))
             if self._priorities.keys() >= {*self._drawn} or self.contract.withholds_sampled_rows:
-                largest = max(self._priorities.values())  # which a row should have that was added without a priority
-                wanted = [self._priorities.get(key, largest) for key in self._drawn]
-                self.update_priorities(batch["indexes"], np.array(wanted))
+                batches.append((copy.deepcopy(batch["indexes"]), self._drawn))
                 self._due -= {*self._drawn}
+            while batches and one_by_one:
+                self._update_drawn(*batches.pop())
+        for indexes, drawn in batches:
+            self._update_drawn(indexes, drawn)
+
+    def _update_drawn(self, indexes: Any, drawn: list[bytes]) -> None:
+        largest = max(self._priorities.values())  # which a row should have that was added without a priority
+        self._drawn = drawn
+        self.update_priorities(indexes, np.array([self._priorities.get(key, largest) for key in drawn]))
 
     def sample(self, batch_size: int) -> Columns:
         batch = self._converted(self._buffer.sample(batch_size, beta=self.spec.beta))

@@ -195,6 +195,21 @@ def test_a_buffer_that_requires_updates_gets_them(part):
     is_sound(part, BufferPool(adapter_of(withholding()), SETTING))
 
 
+class OneForTheNew(PlainBuffer):
+    """Gives a new row the priority 1, and takes none, as rlox does if none is passed."""
+
+    def new_priority(self):
+        return 1.0
+
+
+def test_a_high_priority_hides_no_row_that_is_yet_to_get_its_own():
+    source = FUNCTIONS.replace(", priority=None", "").replace(", priority=priority", "")
+    setting = CheckSettings(draws=2_000, seed=2)  # with which priorities of 1 to 1,000 are drawn first
+    kind = adapter_of(Subject(load(source, "without_priority.py", OneForTheNew), setting))
+    seen = PART_OF["prioritized"](BufferPool(kind, setting))["prioritized"]
+    assert seen.word == "by priority", seen
+
+
 def test_a_buffer_that_requires_updates_gets_them_while_steps_are_fed():
     for check, seen in {**steps.rows(withholding()), **reading.twice(withholding())}.items():
         assert {**steps.CHECKS, **reading.CHECKS}[check](seen.word).meaning is Meaning.SOUND, seen
