@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,10 @@ UNSAID: Mapping[str, Any] = {
     "info": 0,
     **{name: np.zeros(1, np.float32) for name in ("achieved_goal", "next_achieved_goal", "desired_goal")},
 }
+
+
+class PanicException(Exception):  # noqa: N818 (pyo3's name)
+    """A panic of Rust code, as an `Exception`, which the exception of this name in pyo3 is not."""
 
 
 PROCESSES = 4  # of a buffer that claims to be shared
@@ -75,7 +79,7 @@ class Subject:
         if not self.functions.takes_any("make"):  # an option may only tell the probes what to expect
             passed = {name: value for name, value in passed.items() if self.functions.accepts("make", name)}
         last_call.note(f"make({capacity}, {', '.join(f'{name}={value!r}' for name, value in passed.items())})")
-        return CheckedBuffer(self, self.functions.named["make"](capacity, **passed))
+        return CheckedBuffer(self, _call(self.functions.named["make"], capacity, **passed))
 
 
 class CheckedBuffer:
@@ -106,7 +110,11 @@ class CheckedBuffer:
             raise NotApplicable("add has no argument env")
         self._settle()
         last_call.note("add")
-        self._functions.named["add"](self.buffer, **{k: v for k, v in step.items() if k in STEP and accepts("add", k)})
+        _call(
+            self._functions.named["add"],
+            self.buffer,
+            **{k: v for k, v in step.items() if k in STEP and accepts("add", k)},
+        )
 
     def add_batch(self, **fields: Array) -> None:
         """Store the rows of these columns, (rows, *shape) each, which have no ends by time limit."""
@@ -118,14 +126,18 @@ class CheckedBuffer:
         accepts = self._functions.accepts
         self._settle()
         last_call.note(f"add_batch of {rows} rows")
-        self._functions.named["add_batch"](self.buffer, **{k: v for k, v in ends.items() if accepts("add_batch", k)})
+        _call(
+            self._functions.named["add_batch"],
+            self.buffer,
+            **{k: v for k, v in ends.items() if accepts("add_batch", k)},
+        )
 
     def sample(self, size: int, **asked: Any) -> Columns:
         """Return a batch of columns as arrays, which may share memory with the buffer."""
         passed = {k: v for k, v in asked.items() if k in DRAW and self._functions.accepts("sample", k)}
         self._settle()
         last_call.note(f"sample({size})")
-        batch = columns(self._functions.named["sample"](self.buffer, size, **passed))
+        batch = columns(_call(self._functions.named["sample"], self.buffer, size, **passed))
         if self._ignores and "indexes" in batch:
             self._unset = batch["indexes"], size
         return batch
@@ -135,33 +147,42 @@ class CheckedBuffer:
         if not self._functions.has("windows"):
             raise NotApplicable("there is no function windows")
         last_call.note(f"windows({size}, {length})")
-        return columns(self._functions.named["windows"](self.buffer, size, length))
+        return columns(_call(self._functions.named["windows"], self.buffer, size, length))
 
     def at(self, indexes: Any) -> Columns:
         """Return the rows with these indexes, which a batch had."""
         if not self._functions.has("at"):
             raise NotApplicable("there is no function at")
         last_call.note("at")
-        return columns(self._functions.named["at"](self.buffer, indexes))
+        return columns(_call(self._functions.named["at"], self.buffer, indexes))
 
     def cut(self) -> None:
         """End the episode in progress after its newest step."""
         if not self._functions.has("cut"):
             raise NotApplicable("there is no function cut")
         last_call.note("cut")
-        self._functions.named["cut"](self.buffer)
+        _call(self._functions.named["cut"], self.buffer)
 
     def update(self, indexes: Any, priorities: Array) -> None:
         if not self._functions.has("update"):
             raise NotApplicable("there is no function update")
         last_call.note("update")
-        self._functions.named["update"](self.buffer, indexes, priorities)
+        _call(self._functions.named["update"], self.buffer, indexes, priorities)
         self._unset = None
 
     def __len__(self) -> int:
         if not self._functions.has("size"):
             raise NotApplicable("there is no function size")
-        return int(self._functions.named["size"](self.buffer))
+        return int(_call(self._functions.named["size"], self.buffer))
+
+
+def _call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    try:
+        return function(*args, **named)
+    except BaseException as error:
+        if type(error).__name__ != PanicException.__name__:
+            raise
+        raise PanicException(str(error)).with_traceback(error.__traceback__) from None
 
 
 def columns(batch: Mapping[str, Any]) -> Columns:

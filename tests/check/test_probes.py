@@ -290,6 +290,30 @@ def test_a_row_that_mixes_two_observations_is_said_to():
         certified({"obs": np.array([[4.0, 4, 4, 4], [5, 5, 6, 5]])})
 
 
+PANICKING = """
+class PanicException(BaseException):
+    pass
+
+
+def panic_if(condition, about):
+    if condition:
+        raise PanicException(about)
+"""
+
+
+def test_a_panic_of_rust_code_is_no_death():
+    """The exception of pyo3 is no `Exception`, so it would end the process of the probes."""
+    plain = subject().functions.source
+    plain = plain.replace("    return Buffer(", "    panic_if(capacity < 1, 'range')\n    return Buffer(")
+    plain = plain.replace(
+        "    buffer.update(", "    panic_if(max(priorities) != max(priorities), 'NaN')\n    buffer.update("
+    )
+    panicking = Subject(load(PANICKING + plain, "panicking.py"), SETTING)
+    assert input.capacities(panicking)["bad_capacity"].word == "refused"
+    seen = PART_OF["nan_priority"](BufferPool(adapter_of(panicking), SETTING))["nan_priority"]
+    assert seen.word == "panics" and "PanicException: NaN, which `except Exception` does not catch" in seen.evidence
+
+
 def test_a_library_that_hangs_after_a_fork_says_nothing_about_spawned_workers(monkeypatch):
     """JAX hangs in forked processes, in which the probe draws; it does not in spawned ones."""
     monkeypatch.setattr(copies, "Child", lambda *_: SimpleNamespace(answer=lambda _: HANGS))

@@ -10,6 +10,7 @@ import numpy as np
 from adapters.base import WrongAnswer
 from adapters.checks import SIGNIFICANCE
 from suites.check.probes.probing import CAPACITY, BufferPool, ProbedBuffer, Seen, fit, own, percent, said
+from suites.check.subject import PanicException
 
 STALE_ROUNDS = 8
 NEWER = 24  # rows that are added between a sample and its update
@@ -85,10 +86,8 @@ def _outcome(buffer: ProbedBuffer, size: int) -> tuple[str, str]:
         numbers = buffer.known.check(batch, rows)
     except WrongAnswer as error:
         return "gives garbage", f"rows that were never added ({error})"
-    except Exception as error:
-        return "refused", said(error)
     except BaseException as error:
-        return "panics", said(error)
+        return "panics" if _panicked(error) else "refused", said(error)
     if not np.isin(numbers, buffer.held).all():
         return "gives garbage", "rows that were never added"
     return ("repeats rows" if rows == size else "gives fewer"), f"{rows} rows"
@@ -117,21 +116,26 @@ def _bad(pool: BufferPool, priority: float) -> Seen:
         refusal = None
         try:
             buffer.adapter.update_priorities(indexes, buffer.raw[numbers])
-        except Exception as error:
+        except BaseException as error:
             refusal = said(error)
             buffer.raw[odd] = 1.0
-        except BaseException as error:
-            return Seen("panics", f"the update raised {said(error)}, which `except Exception` does not catch", 1)
+            if _panicked(error):
+                return Seen("panics", f"the update raised {refusal}, which `except Exception` does not catch", 1)
         try:
             if refusal:
                 buffer.update(indexes, numbers)
             counts, weights = _afterwards(buffer)
-        except Exception as error:
-            return Seen("poisons", f"{_first(refusal)}; a later draw raised {said(error)}", 1)
         except BaseException as error:
-            about = f"{_first(refusal)}; a later draw raised {said(error)}, which `except Exception` does not catch"
-            return Seen("panics", about, 1)
+            about = f"{_first(refusal)}; a later draw raised {said(error)}"
+            if _panicked(error):
+                return Seen("panics", f"{about}, which `except Exception` does not catch", 1)
+            return Seen("poisons", about, 1)
         return _after_bad_priority(counts, weights, odd, priority, refusal, buffer.drawable & buffer.due)
+
+
+def _panicked(error: BaseException) -> bool:
+    """Return whether `except Exception` does not catch what the buffer raised."""
+    return isinstance(error, PanicException) or not isinstance(error, Exception)
 
 
 def _first(refusal: str | None) -> str:
