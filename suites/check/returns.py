@@ -76,7 +76,8 @@ def _kind(value: ast.expr, assigned: Mapping[str, ast.expr], buffer: type, depth
 
 
 def _keys(keys: Sequence[Any]) -> Returned:
-    by_column = {role: str(key) for key in keys if (role := column(str(key)))}
+    known = [(role, str(key)) for key in keys if (role := column(str(key)))]
+    by_column = dict(zip(ends([role for role, _ in known]), [key for _, key in known], strict=True))
     return Returned("dict", by_column) if {"obs", "act"} <= by_column.keys() else Returned("dict")
 
 
