@@ -326,6 +326,21 @@ class FixedBatchOfSteps(FixedBatch):
             self.priorities[index] = priority
 
 
+class FixedBatchOfNumbers(Rows):
+    """Keeps actions as single floats, and returns a dict that has no `done`."""
+
+    def __init__(self, obs_dim, size, batch_size=32):
+        super().__init__(size)
+        self.batch_size = batch_size
+
+    def store(self, obs, act, rew, next_obs, terminated):
+        self.keep(obs, np.float32(act), rew, next_obs, terminated)
+
+    def sample_batch(self):
+        obs, act, rew, next_obs, terminated = self.columns(self.batch_size)
+        return dict(obs=obs, acts=act, rews=rew, next_obs=next_obs, terminated=terminated)  # noqa: C408
+
+
 class Pfrl(Rows):
     def __init__(self, capacity=None, num_steps=1):
         super().__init__(capacity)

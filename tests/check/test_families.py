@@ -43,6 +43,7 @@ STANDINS = {
     standins.Shapes: "arrays",
     standins.FixedBatch: "fixed_batch",
     standins.FixedBatchOfSteps: "fixed_batch",
+    standins.FixedBatchOfNumbers: "fixed_batch",
     standins.Pfrl: "pfrl",
     standins.PfrlPrioritized: "pfrl",
     standins.KerasRl: "keras_rl",
@@ -217,6 +218,10 @@ def test_float_action_of_a_class_with_integer_arrays_is_converted() -> None:
 def test_column_that_a_class_does_not_return_is_not_found_right() -> None:
     found = steps.rows(Subject(recognise(standins.Tutorial).functions))
     assert "done_flag" not in found and found["next_observation"].word == "of its step"
+
+
+def test_dict_that_has_terminated_and_no_done_has_the_column_done() -> None:
+    assert "done" in drawn(filled(recognise(standins.FixedBatchOfNumbers).functions))[8]
 
 
 def test_steps_are_summed_where_the_constructor_takes_their_number() -> None:
