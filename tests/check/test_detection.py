@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from suites.check.checks import SHOWN
-from tests.check import detection
-from tests.check.detection import EFFORTS, Control, Detected, between, controls, is_found, measured
+from tests.check import detection, graded
+from tests.check.detection import EFFORTS, Control, Detected, controls, graded_controls, is_found, measured
 from tests.check.test_probes import subject
 
 WITHOUT_CONTROL = {"replacement", "prioritized_replacement"}  # all that they can observe is sound
@@ -15,14 +15,16 @@ WITHOUT_CONTROL = {"replacement", "prioritized_replacement"}  # all that they ca
 def test_the_page_shows_the_record():
     """If this fails, run python -m tests.check.detection, and commit what it writes."""
     page = detection.PAGE.read_text(encoding="utf-8")
-    assert between(detection.BEGIN, page, detection.block(detection.saved())) == page
+    assert detection.page(page, detection.saved()) == page
 
 
 def test_the_record_has_each_planted_fault_with_few_and_many_draws():
     """If this fails, run python -m tests.check.detection, which measures those that are missing."""
-    recorded = {(each["check"], each["fault"], each["effort"]) for each in detection.saved()["faults"]}
-    assert {each for each in recorded if each[2] != "long"} == {
-        (each.check, each.fault, effort) for each in controls() for effort in ("quick", "normal")
+    recorded = {Detected(**each).key for each in detection.saved()["faults"]}
+    assert {each for each in recorded if each[3] != "long"} == {
+        (each.check, each.fault, each.size, effort)
+        for each in (*controls(), *graded_controls())
+        for effort in ("quick", "normal")
     }
 
 
@@ -51,6 +53,15 @@ def of(effort: str, fault: str = "Missed", found: int = 9) -> Detected:
 
 def test_runs_of_all_faults_of_a_check_are_added():
     faults = [of("quick"), of("normal"), of("quick", "Found", 10), of("normal", "Found", 10)]
-    record = {"python": "3", "numpy": "2", "commit": "f00d", "faults": [asdict(each) for each in faults]}
-    (row,) = [line for line in detection.block(record).splitlines() if SHOWN["uniform"].title in line]
+    record = {"python": "3", "numpy": "2", "faults": [asdict(each) for each in faults]}
+    (row,) = [line for line in detection.whole_faults(record).splitlines() if SHOWN["uniform"].title in line]
     assert "Missed, Found" in row and row.count("19 of 20") == 2
+
+
+def test_a_graded_fault_has_a_row_of_its_own_for_each_size():
+    few, many = (replace(of(effort, "FavoursOneSlot"), size=2, found=7, cpu=0.5) for effort in ("quick", "long"))
+    others = of("quick"), of("normal")
+    record = {"python": "3", "numpy": "2", "faults": [*map(asdict, (few, many, *others))]}
+    (row,) = [line for line in detection.graded_faults(record).splitlines() if "of 10" in line]
+    assert row.split(" | ")[2:6:3] == ["2", "7 of 10"] and graded.FAULTS["FavoursOneSlot"].title in row
+    assert "FavoursOneSlot" not in detection.whole_faults(record)
