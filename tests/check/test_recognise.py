@@ -123,7 +123,7 @@ def test_arguments_that_parents_take_are_passed() -> None:
 
 def test_unknown_arguments_are_not_passed_through_keywords_that_the_parent_refuses() -> None:
     assert "alpha=alpha" not in fits(TorchRLTensorDict)["torchrl"].source
-    assert "sampler=sampler" in fits(TorchRLTensorDict)["torchrl"].source
+    assert "sampler=PrioritizedSampler" in fits(TorchRLTensorDict)["torchrl"].source
     assert "alpha=alpha" in fits(TorchRLPrioritized)["torchrl"].source
 
 

@@ -8,23 +8,28 @@ import numpy as np
 
 @functools.cache
 def functions(capacity, n=1):
-    b = Buffer(max_length=capacity, min_length=2, sample_batch_size=n, add_sequences=False, add_batch_size=None)
-    return b.init, jax.jit(b.add), jax.jit(b.sample)
+    return jax.tree.map(
+        jax.jit,
+        Buffer(max_length=capacity, min_length=2, sample_batch_size=n, add_sequences=False, add_batch_size=None),
+    )
+
+
+def row(obs, act, rew, done):
+    return {"obs": obs, "act": act, "rew": np.float32(float(rew)), "done": np.bool_(done)}
 
 
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, seed):
     jax.config.update("jax_enable_x64", True)  # otherwise JAX makes 32 bits of 64
-    row = {"obs": np.zeros(obs_shape, obs_dtype), "act": np.zeros(act_shape, act_dtype)}
-    row |= {"rew": np.float32(0), "done": np.bool_(0)}
-    return {"capacity": capacity, "state": functions(capacity)[0](row), "key": jax.random.PRNGKey(seed)}
+    obs, act = np.zeros(obs_shape, obs_dtype), np.zeros(act_shape, act_dtype)
+    state = functions(capacity).init(row(obs, act, 0, False))
+    return {"capacity": capacity, "state": state, "key": jax.random.PRNGKey(seed)}
 
 
 def add(buffer, obs, act, rew, done):
-    row = {"obs": obs, "act": act, "rew": np.float32(float(rew)), "done": np.bool_(done)}
-    buffer["state"] = functions(buffer["capacity"])[1](buffer["state"], row)
+    dict.update(buffer, state=functions(buffer["capacity"]).add(buffer["state"], row(obs, act, rew, done)))
 
 
 def sample(buffer, n):
     buffer["key"], key = jax.random.split(buffer["key"])
-    pairs = functions(buffer["capacity"], n)[2](buffer["state"], key).experience
+    pairs = functions(buffer["capacity"], n).sample(buffer["state"], key).experience
     return pairs.first | {"next_obs": pairs.second["obs"]}

@@ -8,33 +8,43 @@ import numpy as np
 
 @functools.cache
 def functions(capacity, n=1, length=1):
-    b = Buffer(
-        add_batch_size=1,
-        sample_batch_size=n,
-        sample_sequence_length=length,
-        period=1,
-        min_length_time_axis=length,
-        max_length_time_axis=capacity,
+    return jax.tree.map(
+        jax.jit,
+        Buffer(
+            add_batch_size=1,
+            sample_batch_size=n,
+            sample_sequence_length=length,
+            period=1,
+            min_length_time_axis=length,
+            max_length_time_axis=capacity,
+        ),
     )
-    return b.init, jax.jit(b.add), jax.jit(b.sample)
+
+
+def row(obs, act, rew, next_obs, done):
+    return {"obs": obs, "act": act, "rew": np.float32(float(rew)), "next_obs": next_obs, "done": np.bool_(done)}
+
+
+def sequence(*step):
+    return {name: np.asarray(value)[None, None] for name, value in row(*step).items()}
 
 
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype, seed):
     jax.config.update("jax_enable_x64", True)  # otherwise JAX makes 32 bits of 64
-    row = {"obs": np.zeros(obs_shape, obs_dtype), "act": np.zeros(act_shape, act_dtype), "rew": np.float32(0)}
-    row |= {"next_obs": np.zeros(obs_shape, obs_dtype), "done": np.bool_(0)}
-    return {"capacity": capacity, "state": functions(capacity)[0](row), "key": jax.random.PRNGKey(seed)}
+    obs, act = np.zeros(obs_shape, obs_dtype), np.zeros(act_shape, act_dtype)
+    state = functions(capacity).init(row(obs, act, 0, obs, False))
+    return {"capacity": capacity, "state": state, "key": jax.random.PRNGKey(seed)}
 
 
 def add(buffer, obs, act, rew, next_obs, done):
-    row = {"obs": obs, "act": act, "rew": np.float32(float(rew)), "next_obs": next_obs, "done": np.bool_(done)}
-    row = {name: np.asarray(value)[None, None] for name, value in row.items()}
-    buffer["state"] = functions(buffer["capacity"])[1](buffer["state"], row)
+    dict.update(
+        buffer, state=functions(buffer["capacity"]).add(buffer["state"], sequence(obs, act, rew, next_obs, done))
+    )
 
 
 def windows(buffer, n, length):
     buffer["key"], key = jax.random.split(buffer["key"])
-    return functions(buffer["capacity"], n, length)[2](buffer["state"], key).experience
+    return functions(buffer["capacity"], n, length).sample(buffer["state"], key).experience
 
 
 def sample(buffer, n):

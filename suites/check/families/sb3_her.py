@@ -12,10 +12,11 @@ env = SimpleNamespace(env_method=lambda *_, **__: [np.zeros(0)])  # rewards of t
 
 
 def make(capacity, obs_shape, obs_dtype, act_shape, act_dtype):
-    boxes = {name: spaces.Box(-1, 1, (1,)) for name in goals}
     return Buffer(
         buffer_size=capacity,
-        observation_space=spaces.Dict({"observation": spaces.Box(0, 255, obs_shape, obs_dtype), **boxes}),
+        observation_space=spaces.Dict(
+            {"observation": spaces.Box(0, 255, obs_shape, obs_dtype), **dict.fromkeys(goals, spaces.Box(-1, 1, (1,)))}
+        ),
         action_space=spaces.Box(-1, 1, act_shape, act_dtype) if act_shape else spaces.Discrete(5),
         env=env,
         n_sampled_goal=0,

@@ -39,21 +39,17 @@ def add__prioritized(buffer, obs, act, rew, next_obs, terminated, truncated, env
         buffer.update_weight(index=index, new_weight=np.array([priority]))
 
 
-def last(frames, stack):
-    return np.moveaxis(frames, 1, -1) if stack > 1 else frames
-
-
 def sample(buffer, n):
     b, _ = buffer.sample(batch_size=n)
-    obs, next_obs = (last(each, buffer.stack_num) for each in (b.obs, b.obs_next))
+    obs, next_obs = (np.moveaxis(x, 1, -1) if buffer.stack_num > 1 else x for x in (b.obs, b.obs_next))
     return {"obs": obs, "act": b.act, "rew": b.rew, "next_obs": next_obs, "done": b.terminated}
 
 
 def sample__prioritized(buffer, n):
     b, indexes = buffer.sample(batch_size=n)
-    obs, next_obs = (last(each, buffer.stack_num) for each in (b.obs, b.obs_next))
+    obs, next_obs = (np.moveaxis(x, 1, -1) if buffer.stack_num > 1 else x for x in (b.obs, b.obs_next))
     columns = {"obs": obs, "act": b.act, "rew": b.rew, "next_obs": next_obs, "done": b.terminated}
-    return columns | {"weights": b.weight, "indexes": indexes}
+    return {**columns, "weights": b.weight, "indexes": indexes}
 
 
 def update(buffer, indexes, priorities):

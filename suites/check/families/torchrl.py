@@ -2,8 +2,7 @@
 
 import torch
 from tensordict import TensorDict
-from torchrl.data import LazyTensorStorage
-from torchrl.data.replay_buffers.samplers import PrioritizedSampler
+from torchrl.data import LazyTensorStorage, PrioritizedSampler
 
 OPTIONAL = ("generator",)
 EPS = 1e-8
@@ -15,14 +14,16 @@ def make(capacity, alpha, beta, seed):
 
 
 def make__with_sampler(capacity, prioritized, alpha, beta, seed):
-    generator = torch.Generator().manual_seed(seed)
-    sampler = PrioritizedSampler(capacity, alpha, beta) if prioritized else None
-    return Buffer(storage=LazyTensorStorage(capacity), sampler=sampler, generator=generator)
+    return Buffer(
+        storage=LazyTensorStorage(capacity),
+        sampler=PrioritizedSampler(capacity, alpha, beta) if prioritized else None,
+        generator=torch.Generator().manual_seed(seed),
+    )
 
 
 def add(buffer, obs, act, rew, next_obs, terminated, truncated, priority=None):
     row = {"obs": obs, "act": act, "rew": rew, "next_obs": next_obs, "done": terminated, "truncated": truncated}
-    index = buffer.add(data=TensorDict({name: torch.as_tensor(value) for name, value in row.items()}))
+    index = buffer.add(data=TensorDict(row))
     if priority is not None:
         buffer.update_priority(index=index, priority=priority)
 
@@ -32,10 +33,13 @@ def add_batch(buffer, obs, act, rew, next_obs, terminated, truncated):
     buffer.extend(TensorDict({name: torch.as_tensor(value) for name, value in rows.items()}, batch_size=[len(obs)]))
 
 
-def sample(buffer, n):
-    batch, info = buffer.sample(batch_size=n, return_info=True)
+def columns(batch, info):
     drawn = {"weights": info["priority_weight"].view(-1), "indexes": info["index"]} if "priority_weight" in info else {}
     return {name: batch[name].numpy() for name in ("obs", "act", "rew", "next_obs", "done")} | drawn
+
+
+def sample(buffer, n):
+    return columns(*buffer.sample(batch_size=n, return_info=True))
 
 
 def update(buffer, indexes, priorities):
