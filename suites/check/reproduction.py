@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suites.check import shortening
 from suites.check.functions import OPTIONS, STEP, BufferFunctions
+from suites.check.shortening import inlined, packed
 from suites.check.subject import Subject
 
 MOST_LINES = 15
-LONGEST = 160  # characters of a function in one line
+LONGEST = 240  # characters of a line that several statements share
 HEADER = "import numpy as np"
 
 
@@ -46,37 +46,37 @@ def added(subject: Subject, number: str = "i", buffer: str = "b", **step: str) -
 
 
 def script(functions: BufferFunctions, body: Sequence[str]) -> str:
-    """Return a program of `body` and of what it needs of the functions' source, shortened until it has `MOST_LINES`."""
+    """Return a program of `body` and of what it needs of the functions' source. If it has more than `MOST_LINES`, small
+    functions are written in place of their calls; if that is not enough, statements share lines."""
     text, parts = "\n".join(body), _parts(functions.source)
     program = _program(functions, parts, text)
-    for shorter_parts, shorter_text in shortening.shorter(_used(parts, text), text):
-        if len(program.splitlines()) <= MOST_LINES:
-            return program
-        parts, text = shorter_parts, shorter_text
+    if len(program.splitlines()) > MOST_LINES:
+        for part in parts.values():
+            text = inlined(text, part)
         program = _program(functions, parts, text)
     return program if len(program.splitlines()) <= MOST_LINES else _program(functions, parts, text, LONGEST)
 
 
-def _program(functions: BufferFunctions, parts: shortening.Parts, text: str, longest: int = 0) -> str:
-    kept = [shortening.in_a_line(part, longest) for part in _used(parts, text).values()]
+def _program(functions: BufferFunctions, parts: Mapping[str, ast.stmt], text: str, longest: int = 0) -> str:
+    kept = [line for part in _used(parts, text) for line in packed(part, longest)]
     needed = "\n".join([*kept, text])
-    imports = [line for line in _imports(functions.source) if line != HEADER and _is_used(line, needed)]
-    first = [HEADER, *imports]
+    used = [node for node in _imports(functions.source) if ast.unparse(node) != HEADER and _is_used(node, needed)]
+    first = [HEADER, *map(ast.unparse, used)]
     if longest:
         modules = [line.removeprefix("import ") for line in first if line.startswith("import ")]
         first = [f"import {', '.join(modules)}", *(line for line in first if not line.startswith("import "))]
     own = [functions.imported] if functions.imported else []
-    return "\n".join([*first, *own, *kept, text]) + "\n"
+    return "\n".join([*first, *own, needed]) + "\n"
 
 
-def _used(parts: shortening.Parts, text: str) -> shortening.Parts:
+def _used(parts: Mapping[str, ast.stmt], text: str) -> list[ast.stmt]:
     """Return the parts that a text uses, and those that these use."""
     called = {name for name, part in parts.items() if isinstance(part, ast.FunctionDef)}
     used = [name for name in parts if _uses(text, name, name in called)]
     for name in used:
         source = ast.unparse(parts[name])
         used += [other for other in parts if other not in used and _uses(source, other, other in called)]
-    return {name: part for name, part in parts.items() if name in used}
+    return [part for name, part in parts.items() if name in used]
 
 
 def _uses(text: str, name: str, called: bool) -> bool:
@@ -84,7 +84,7 @@ def _uses(text: str, name: str, called: bool) -> bool:
     return bool(re.search(rf"(?<![.\w]){re.escape(name)}" + (r"\(" if called else r"\b"), text))
 
 
-def _parts(source: str) -> shortening.Parts:
+def _parts(source: str) -> dict[str, ast.stmt]:
     """Return the functions and classes of this source, and what it assigns, by name, without docstrings."""
     parts: dict[str, ast.stmt] = {}
     for node in ast.parse(source).body:
@@ -97,12 +97,10 @@ def _parts(source: str) -> shortening.Parts:
     return parts
 
 
-def _imports(source: str) -> list[str]:
-    return [ast.unparse(node) for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
-def _is_used(line: str, text: str) -> bool:
-    (node,) = ast.parse(line).body
-    assert isinstance(node, (ast.Import, ast.ImportFrom))
+def _is_used(node: ast.Import | ast.ImportFrom, text: str) -> bool:
     names = [(each.asname or each.name).partition(".")[0] for each in node.names]
     return any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)

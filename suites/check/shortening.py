@@ -1,220 +1,115 @@
-"""Shortens a script: its functions keep only what its calls use, and small ones are written in place of their calls."""
+"""Shortens a script: small functions are written in place of their calls, and statements share lines."""
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Mapping
 
-from suites.check.folding import (
-    COMPOUND,
-    Replacing,
-    Unknown,
-    evaluated,
-    folded,
-    of_comprehensions,
-    simplified,
-    stored,
-    uses,
-    without_locals,
-)
-
-#: Definitions and calls of a script: the functions, classes and constants by name, and the lines that call them.
-Parts = Mapping[str, ast.stmt]
-FIRST = ("make", "add", "update", "size", "cut", "add_batch", "windows", "at", "sample")  # to be written in place
-NOT_REDUCED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Yield, ast.YieldFrom, ast.Global)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+COMPOUND = (ast.FunctionDef, ast.ClassDef, ast.If, ast.For, ast.While, ast.With)
+#: Parts of an expression that options decide, or that have parameters of their own.
+NOT_INLINED = (ast.IfExp, ast.BoolOp, ast.Lambda)
 
 
-def shorter(parts: Parts, text: str) -> Iterator[tuple[Parts, str]]:
-    """Yield shorter and shorter versions of a script."""
-    parts = dict(parts)
-    constants = _constants(parts)
-    for name, function in list(parts.items()):
-        if isinstance(function, ast.FunctionDef) and calls_in(text, name) and not _is_used(parts, name):
-            try:
-                left = reduced(function, calls_in(text, name), constants)
-                text, parts[name] = without_arguments(text, function, left), left
-            except Unknown:
-                continue
-    yield parts, text
-    for name in FIRST:
-        function = parts.get(name)
-        if isinstance(function, ast.FunctionDef) and calls_in(text, name) and not _is_used(parts, name):
-            try:
-                text = inlined(text, function)
-            except Unknown:
-                continue
-            parts = {other: part for other, part in parts.items() if other != name}
-            yield parts, text
+def inlined(text: str, definition: ast.stmt) -> str:
+    """Return a text with a function's expression in place of its calls.
 
-
-def _constants(parts: Parts) -> dict[str, Any]:
-    found = {}
-    for name, part in parts.items():
-        if isinstance(part, ast.Assign):
-            try:
-                found[name] = evaluated(part.value, {})
-            except Unknown:
-                continue
-    return found
-
-
-def _is_used(parts: Parts, name: str) -> bool:
-    """Return whether a definition has this function."""
-    return any(uses(part, name) for other, part in parts.items() if other != name)
-
-
-def reduced(function: ast.FunctionDef, calls: Sequence[ast.Call], constants: Mapping[str, Any]) -> ast.FunctionDef:
-    """Return what is left of a function that is called in only these ways. Raises `Unknown` if it stays as it is."""
-    if function.decorator_list or any(isinstance(e, NOT_REDUCED) for part in function.body for e in ast.walk(part)):
-        raise Unknown
-    bound, known = [arguments(function, call) for call in calls], dict(constants)
-    for name in bound[0]:
-        known.pop(name, None)
-        if len({ast.dump(each[name]) for each in bound}) == 1:
-            try:
-                known[name] = evaluated(bound[0][name], {})
-            except Unknown:
-                continue
-    if function.args.kwarg is not None and function.args.kwarg.arg not in known:
-        raise Unknown
-    left = copy.deepcopy(function)
-    left.body = without_locals(folded(function.body, known)) or [ast.Pass()]
-    if any("globals()" in ast.unparse(ast.fix_missing_locations(each)) for each in left.body):
-        raise Unknown
-    used = [each for each in function.args.args if any(uses(part, each.arg) for part in left.body)]
-    left.args = ast.arguments([], used, None, [], [], None, [])
-    return ast.fix_missing_locations(left)
-
-
-def arguments(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr]:
-    """Return what each parameter is in a call, the rest as a dict. Raises `Unknown` if that is not written there."""
-    names, kwarg = [each.arg for each in function.args.args], function.args.kwarg
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
-        raise Unknown
-    given = dict(zip(names, call.args, strict=False)) | {str(each.arg): each.value for each in call.keywords}
-    defaults = function.args.defaults
-    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) | given
-    rest = {name: value for name, value in given.items() if name not in names}
-    if set(names) - given.keys() or (rest and kwarg is None) or function.args.kwonlyargs or function.args.vararg:
-        raise Unknown
-    more = {kwarg.arg: ast.Dict([ast.Constant(name) for name in rest], [*rest.values()])} if kwarg else {}
-    return {name: given[name] for name in names} | more  # type: ignore[dict-item]
-
-
-def calls_in(text: str, name: str) -> list[ast.Call]:
-    """Return the calls of a function, the last and innermost first."""
-    return _calls(ast.parse(text), name)
-
-
-def _calls(tree: ast.AST, name: str) -> list[ast.Call]:
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)]
-    named = [each for each in calls if each.func.id == name]  # type: ignore[attr-defined]
-    return sorted(named, key=lambda each: (each.lineno, each.col_offset), reverse=True)
-
-
-def replaced(text: str, node: ast.expr | ast.stmt, by: str) -> str:
-    """Return a text in which this node is replaced. Raises `Unknown` if it has several lines."""
-    lines = text.split("\n")
-    if node.lineno != node.end_lineno:
-        raise Unknown
-    line = lines[node.lineno - 1].encode()
-    lines[node.lineno - 1] = (line[: node.col_offset] + by.encode() + line[node.end_col_offset :]).decode()
-    return "\n".join(lines)
-
-
-def without_arguments(text: str, function: ast.FunctionDef, left: ast.FunctionDef) -> str:
-    """Return a text in which calls of `function` pass only the arguments that are left."""
-    names = [each.arg for each in left.args.args]
-    for at in range(len(calls_in(text, function.name))):
-        call = calls_in(text, function.name)[at]
-        given = arguments(function, call)
-        by_place = [each.arg for each in function.args.args][: len(call.args)]
-        placed = [given[name] for name in by_place if name in names]
-        call.keywords = [ast.keyword(name, given[name]) for name in names if name not in by_place]
-        text = replaced(text, call, ast.unparse(ast.Call(call.func, placed, call.keywords)))
+    The text is returned as it is if the function is more than an expression, if options decide what it does, or if in
+    any call an argument would be evaluated several times or have the name of a local.
+    """
+    value = _expression(definition)
+    if not isinstance(definition, ast.FunctionDef) or value is None:
+        return text
+    before, names = text, [each.arg for each in definition.args.args]
+    local = {each.id for each in _names(value) if not isinstance(each.ctx, ast.Load)}
+    while call := _last_call(text, definition.name):
+        passed = _passed(definition, call)
+        used = {each.id for argument in passed.values() for each in _names(argument)}
+        if passed.keys() != {*names} or local & {*names, *used}:
+            return before
+        if any(_has_call(passed[name]) and not _is_read_once(value, name) for name in names):
+            return before
+        new = ast.unparse(_Replacing(passed).visit(copy.deepcopy(value)))
+        old = ast.get_source_segment(text, call) or ""
+        new = new if isinstance(value, (ast.Call, ast.Dict)) else f"({new})"
+        text = re.sub(rf"(?<![.\w]){re.escape(old)}", new.replace("\\", r"\\"), text)
     return text
 
 
-def inlined(text: str, function: ast.FunctionDef) -> str:
-    """Return a text in which the function's statements are in place of its calls. Raises `Unknown`."""
-    while calls := _calls(tree := ast.parse(text), function.name):
-        text = _with_body(text, tree, calls[0], function)
-    return text
+def _expression(definition: ast.stmt) -> ast.expr | None:
+    """Return what a function of one expression returns or evaluates; None if it is no such function."""
+    if not isinstance(definition, ast.FunctionDef) or definition.decorator_list or len(definition.body) > 1:
+        return None
+    only, arguments = definition.body[0], definition.args
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or not isinstance(only, (ast.Return, ast.Expr)):
+        return None
+    parts = list(ast.walk(only))
+    kept = any(isinstance(each, NOT_INLINED) or getattr(each, "id", "") == definition.name for each in parts)
+    return None if kept else only.value
 
 
-def _with_body(text: str, tree: ast.Module, call: ast.Call, function: ast.FunctionDef) -> str:
-    *first, last = [_with_arguments(node, arguments(function, call)) for node in function.body]
-    value = last.value if isinstance(last, ast.Return) else None
-    if value is not None and not first:
-        return replaced(text, call, _in_place(value))
-    statement = next((each for each in ast.walk(tree) if isinstance(each, ast.stmt) and _is_of(each, call)), None)
-    local = {name for node in (*first, last) for name in stored(node) - of_comprehensions(node)}
-    returns = any(isinstance(each, ast.Return) for node in first for each in ast.walk(node))
-    if statement is None or local or returns or (value is None) == isinstance(statement, ast.Assign):
-        raise Unknown
-    if value is not None:
-        target = ast.unparse(statement.targets[0])  # type: ignore[attr-defined]
-        return replaced(text, statement, "; ".join([*map(_simple, first), f"{target} = {ast.unparse(value)}"]))
-    line = text.split("\n")[statement.lineno - 1]
-    if line.strip() != line[statement.col_offset : statement.end_col_offset]:
-        return replaced(text, statement, "; ".join(map(_simple, (*first, last))))
-    indent = " " * statement.col_offset
-    return replaced(text, statement, f"\n{indent}".join(map(_line, (*first, last))))
+def _last_call(text: str, name: str) -> ast.Call | None:
+    """Return the innermost of the last calls of this function."""
+    calls = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)]
+    return next((each for each in reversed(calls) if isinstance(each.func, ast.Name) and each.func.id == name), None)
 
 
-def _is_of(statement: ast.stmt, call: ast.Call) -> bool:
-    """Return whether this statement is the call, or assigns what it returns."""
-    if isinstance(statement, ast.Assign) and len(statement.targets) != 1:
-        return False
-    return isinstance(statement, (ast.Expr, ast.Assign)) and statement.value is call
+def _passed(function: ast.FunctionDef, call: ast.Call) -> dict[str | None, ast.expr]:
+    """Return what each parameter is in a call; nothing if the call unpacks arguments."""
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return {}
+    names = [each.arg for each in function.args.args]
+    defaults = dict(zip(reversed(names), reversed(function.args.defaults), strict=False))
+    given = dict(zip(names, call.args, strict=False)) | {each.arg: each.value for each in call.keywords}
+    return defaults | given
 
 
-def _simple(node: ast.stmt) -> str:
-    if isinstance(node, COMPOUND):
-        raise Unknown
-    return ast.unparse(node)
+def _names(node: ast.AST) -> list[ast.Name]:
+    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
 
 
-def _line(node: ast.stmt) -> str:
-    """Return a statement in one line. Raises `Unknown`."""
-    if isinstance(node, ast.If) and not node.orelse:
-        return f"if {ast.unparse(node.test)}: {'; '.join(map(_simple, node.body))}"
-    return _simple(node)
+def _has_call(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
 
 
-def _in_place(value: ast.expr) -> str:
-    is_atom = isinstance(value, (ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Dict, ast.Constant))
-    return ast.unparse(value) if is_atom else f"({ast.unparse(value)})"
+def _is_read_once(value: ast.AST, name: str) -> bool:
+    """Return whether an expression reads this name at most once, and not in each round of a comprehension."""
+
+    def uses(node: ast.AST) -> int:
+        return sum(each.id == name for each in _names(node))
+
+    rounds = [each for each in ast.walk(value) if isinstance(each, COMPREHENSIONS)]
+    return uses(value) < 2 and all(uses(each) == uses(each.generators[0].iter) for each in rounds)
 
 
-def _with_arguments(node: ast.stmt, given: Mapping[str, ast.expr]) -> ast.stmt:
-    """Return a statement with arguments in place of parameters. Raises `Unknown` if it would do something else."""
-    hidden = of_comprehensions(node)
-    for name, value in given.items():
-        if name in hidden or (uses(node, name) and any(uses(value, other) for other in hidden)):
-            raise Unknown
-        if uses(node, name) > 1 and any(isinstance(each, ast.Call) for each in ast.walk(value)):
-            raise Unknown  # it would be called several times
-    return simplified(Replacing(given).visit(copy.deepcopy(node)))
+class _Replacing(ast.NodeTransformer):
+    """Replaces names by expressions."""
+
+    def __init__(self, values: Mapping[str | None, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node)
 
 
-def in_a_line(node: ast.stmt, longest: int) -> str:
-    """Return a definition with as few lines as possible, of at most so many characters each where it has a choice."""
-    lines = [line for line in ast.unparse(node).split("\n") if line]
-    if not longest or not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return "\n".join(lines)
-    head = lines[: len(node.decorator_list) + 1]
-    if isinstance(node, ast.ClassDef):
-        body = "\n".join(in_a_line(each, longest - 4) for each in node.body)
-        return "\n    ".join([*head, *body.split("\n")])
-    try:
-        line = f"{head[-1]} {'; '.join(map(_simple, node.body))}"
-        return "\n".join([*head[:-1], line] if len(line) <= longest else lines)
-    except Unknown:
-        pass
-    try:
-        return "\n    ".join([*head, *map(_line, node.body)])
-    except Unknown:
-        return "\n".join(lines)
+def packed(node: ast.stmt, longest: int) -> list[str]:
+    """Return the lines of a statement. Simple statements within it share lines of at most `longest` characters."""
+    if not isinstance(node, COMPOUND) or getattr(node, "orelse", None):
+        return ast.unparse(node).split("\n")
+    empty = copy.copy(node)
+    empty.body = [ast.Pass()]
+    head = [line for line in ast.unparse(empty).split("\n")[:-1] if line]
+    body: list[str] = []
+    is_shared = False  # whether the last line may get another statement
+    for each in node.body:
+        lines, is_simple = packed(each, longest - 4), not hasattr(each, "body") and not hasattr(each, "cases")
+        if is_shared and is_simple and len(body[-1]) + len(lines[0]) + 6 <= longest:
+            body[-1] += f"; {lines[0]}"
+        else:
+            body += lines
+        is_shared = is_simple
+    if len(body) == 1 and is_shared and len(head[-1]) + len(body[0]) < longest:
+        return [*head[:-1], f"{head[-1]} {body[0]}"]
+    return [*head, *(f"    {line}" for line in body)]
