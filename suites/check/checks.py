@@ -57,12 +57,14 @@ OF_HELD_ROWS = {
 
 @dataclass(frozen=True)
 class ShownCheck:
-    """How a check is shown. A fault may have caused the faults of other checks: those that name it in `follows`."""
+    """How a check is shown. A fault may have caused the faults of other checks: those that name it in `follows`, or in
+    `follows_if_wrong` if they met wrong rows."""
 
     name: str
     title: str
     group: str
     follows: tuple[str, ...] = ()
+    follows_if_wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,16 @@ def _over_functions() -> Iterator[Any]:
 
 def _shown() -> dict[str, ShownCheck]:
     table = tomllib.loads((Path(__file__).parent / "checks.toml").read_text(encoding="utf-8"))
-    return {
-        name: ShownCheck(name, each["title"], group, tuple(each.get("follows", ())))
-        for group, checks in table.items()
-        for name, each in checks.items()
-    }
+    causes = table.pop("causes")
+    of_rows, besides = causes["of_rows"], causes["besides"]
+    found = {}
+    for group, checks in table.items():
+        for name, each in checks.items():
+            follows = each.get("follows", [])
+            more = [besides[cause] for cause in follows if cause in besides]
+            before = of_rows[: of_rows.index(name)] if name in of_rows else of_rows
+            found[name] = ShownCheck(name, each["title"], group, (*follows, *more), (*follows, *before))
+    return found
 
 
 MODULES = tuple(_over_functions())

@@ -54,8 +54,6 @@ def outcome(check: str, report: Mapping[str, Any]) -> CheckOutcome:
 
 
 DIED, LATE = "died", "late"
-#: Checks of the rows themselves, whose faults may be why another check met wrong ones. Each may follow those before it.
-OF_ROWS = ("round_trip", "dtype", "shape", "ring_order", "stored_rows")
 
 
 def silent(check: str, ended: Ended) -> dict[str, Any]:
@@ -81,12 +79,7 @@ def with_causes(found: Sequence[CheckOutcome]) -> list[CheckOutcome]:
 
 def _follows(found: CheckOutcome) -> tuple[str, ...]:
     """Return the checks whose faults may be the cause of this one."""
-    follows = found.shown.follows
-    if found.word == WRONG:
-        follows += OF_ROWS[: OF_ROWS.index(found.check)] if found.check in OF_ROWS else OF_ROWS
-    elif "stored_rows" in follows:  # which accepts that a buffer keeps more rows than its capacity
-        follows += ("ring_order",)
-    return follows
+    return found.shown.follows_if_wrong if found.word == WRONG else found.shown.follows
 
 
 def _cause(check: str, faults: Mapping[str, tuple[str, ...]]) -> str:
