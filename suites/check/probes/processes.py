@@ -74,7 +74,11 @@ class AfterKill(Behaviour):
 
 
 class Scene:
-    """A buffer, its explorers and its learner."""
+    """A buffer, its explorers and its learner.
+
+    Explorer 0 is this process, which has added the first rows; the others, and the learner, are forked. `begun`
+    (explorers,), `batches` (1,) and `stop` (1,) are int64 counters in memory that all of them share.
+    """
 
     def __init__(self, subject: Subject, capacity: int, rows: int, **asked: Any) -> None:
         self.buffer, self.seed = Tracked(subject, capacity, **asked), subject.setting.seed
@@ -90,7 +94,7 @@ class Scene:
         self.learner: Child | None = None
 
     def explore(self, explorer: int, rows: int = EACH - 1) -> None:
-        """Start or restart an explorer, which ends after so many rows."""
+        """Fork the explorer of this number, or its successor, which ends once both have begun to add `rows` rows."""
 
         def work() -> None:
             while not self.stop[0] and self.begun[explorer] < rows:
@@ -115,7 +119,8 @@ class Scene:
         self.learner = Child(work, self.seed)
 
     def check(self, numbers: np.ndarray) -> None:
-        """Raise `WrongRows` if a row has a number that no explorer has used."""
+        """Raise `WrongRows` if a number of a sampled row, (rows,) floats, is none that an explorer has begun to add:
+        explorer * EACH + a count from 1 to `begun[explorer]`."""
         explorer, number = np.divmod(numbers, EACH)
         known = (explorer >= 0) & (explorer < self.count) & (number >= 1) & (numbers % 1 == 0)
         known &= number <= self.begun[np.where(known, explorer, 0).astype(int)]
@@ -123,9 +128,9 @@ class Scene:
             raise WrongRows(UNWRITTEN, f"a row was drawn that was never added: its obs is {numbers[~known][0]:g}")
 
     def moves(self, patience: float) -> bool:
-        """Wait until the learner and each explorer have made another call, or one of them has ended. Return False if
-        none of them makes one for `patience` seconds, or one of them none for `STARVED` times as long, as some locks
-        are unfair."""
+        """Wait until the learner and every explorer have begun another call, and return True; also once any of them has
+        ended. Return False after `patience` seconds without a call of any process, or `STARVED` times as many seconds
+        without a call of one of them, as some locks are unfair."""
         before = last = self._calls()
         began = moved = time.monotonic()
         while (last == before).any() and not any(child.has_ended for _, child in self._children):
@@ -146,7 +151,8 @@ class Scene:
         return np.append(self.begun[list(self.explorers)], self.batches)
 
     def ended(self, patience: float) -> tuple[str, str]:
-        """Stop all, and return what went wrong: its kind, or "", and what was seen."""
+        """Stop all processes, waiting `patience` seconds for each. Return what went wrong first, the kind of a
+        `WrongRows` or the answer of a `Child`, and a text that says where; two empty strings if nothing did."""
         self.stop[0] = 1
         for name, answer in [(name, child.answer(patience)) for name, child in self._children]:
             if answer is not None:
@@ -155,7 +161,8 @@ class Scene:
 
 
 def _of_processes(subject: Subject, see: Callable[[Scene], tuple[Any, str]], capacity: int, rows: int) -> Any:
-    """Yield what is seen in a scene of each kind of buffer."""
+    """Yield the name of each kind of buffer, its options, and the word and text for what `see` saw in its scene, of
+    `rows` rows at first. Raises `NotApplicable`."""
     if subject.processes < FEWEST:
         raise NotApplicable(f"the buffer claims no use by several processes; PROCESSES={FEWEST} or more asks for it")
     if not subject.functions.source:
