@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,8 +12,7 @@ from reports.figures.formatting import NOTHING, span
 from reports.rendering import table
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "settings"
-AGENTS = ("r2d2.json",)
-BUFFERS = ("r2d2-cpprb_impl.json", "r2d2-reverb.json")
+AGENTS, BUFFERS = "r2d2.json", "r2d2-*.json"  # records
 RESULTS = ("solved", "learner steps until then", "steps of the environments until then", "best mean return")
 
 
@@ -23,20 +22,14 @@ def agents() -> list[str]:
 
 
 def buffers() -> list[str]:
-    """Return a table in Markdown, one row per buffer that the same agent learns from; nothing without records."""
+    """Return a table in Markdown, one row per buffer that the same agent learns from; nothing if there is no record."""
     return _lines("buffer", BUFFERS, lambda record, _: record["buffer"])
 
 
-def _lines(header: str, files: Iterable[str], name: Callable[[Mapping[str, Any], str], str]) -> list[str]:
-    paths = [FOLDER / each for each in files]
-    if not all(map(Path.exists, paths)):
-        return []
-    rows = [
-        (name(record, agent), *_results(record, agent))
-        for record in (json.loads(path.read_text(encoding="utf-8")) for path in paths)
-        for agent in record["agents"]
-    ]
-    return table((header, *RESULTS), rows).splitlines()
+def _lines(header: str, files: str, name: Callable[[Mapping[str, Any], str], str]) -> list[str]:
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob(files))]
+    rows = [(name(each, agent), *_results(each, agent)) for each in records for agent in each["agents"]]
+    return table((header, *RESULTS), rows).splitlines() if rows else []
 
 
 def _results(record: Mapping[str, Any], agent: str) -> tuple[str, ...]:
