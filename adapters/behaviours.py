@@ -50,7 +50,7 @@ class Dtype(Behaviour):
     KEPT = "kept"
     WIDER = "wider", HAZARD  # stored as Python numbers: a float32 becomes a float64
     NARROWER = "narrower", HAZARD
-    FLOATS_OF_ACTIONS = "floats for integers", HAZARD  # of the same values, by an API that is told no dtype
+    FLOATS_OF_ACTIONS = "floats for integers", HAZARD  # of equal value; the API takes no dtype
     FLOATS = "floats for pixels", HAZARD  # bytes are stored as the floats that a network takes
     OTHER_KIND = "another kind", FAULT
 

@@ -156,8 +156,10 @@ class _Bridge(Adapter):
         return batch
 
     def _converted(self, batch: Columns) -> Columns:
-        """Return the batch with integers as actions where the functions return floats of the same values. A `make` that
-        names a dtype is told it, so that its buffers must return it."""
+        """Return the batch, with integers as actions where the functions return floats of the same values.
+
+        This is not done if `make` takes the dtype: its buffers must return that.
+        """
         dtype, act = np.dtype(self.fields["act"].dtype), np.asarray(batch.get("act", 0))
         is_float = dtype.kind == "i" and act.dtype.kind == "f" and np.array_equal(act, np.rint(act))
         if not is_float or self.subject.can(act_dtype=None):

@@ -1,7 +1,7 @@
 """R2D2 on a task that needs memory, with explorers that share a prioritized buffer of sequences.
 
     python -m suites.r2d2.train [--seed 0] [--agent R2D2]
-    python -m suites.r2d2.train --seeds 5 [--out FILE]      every agent with the seeds 0 to 4, and a record
+    python -m suites.r2d2.train --seeds 5      every agent with the seeds 0 to 4, and a record in results/runs/
 
 `suites.r2d2.with_reverb` runs this program where Reverb can be imported, too.
 
@@ -86,7 +86,7 @@ def compare(names: Sequence[str], seeds: int, out: Path, buffer: str) -> None:
     """Train these agents with the seeds 0 to `seeds` - 1, and write a record."""
     trainings: list[dict[str, Any]] = []
     record = {
-        "command": shlex.join(["python", "-m", "suites.r2d2.train", *sys.argv[1:]]),
+        "command": shlex.join(["python", *sys.orig_argv[1:]]),
         "buffer": buffer,
         "started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "revision": machine.revision(),
@@ -115,13 +115,13 @@ def main(default_buffer: str = OURS) -> int:
     parser.add_argument("--buffer", choices=REPLAYS, default=default_buffer, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--seeds", type=int, help="train with this many seeds, and write a record")
-    parser.add_argument("--out", type=Path, help="of the record; default: a new file in results/runs/")
     args = parser.parse_args()
     if args.seed < 0:
         parser.error(f"--seed must be at least 0, got {args.seed}")
     if args.seeds is not None:
         names = [args.agent] if args.agent else list(AGENTS)
-        compare(names, args.seeds, args.out or RUNS / f"r2d2-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json", args.buffer)
+        out = RUNS / f"r2d2-{args.buffer}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+        compare(names, args.seeds, out, args.buffer)
         return 0
     outcome = train(AGENTS[args.agent or "R2D2"], args.seed, buffer=args.buffer)
     print(
