@@ -56,6 +56,7 @@ PROFILES = {
         buffers={"CartPole-v1": (16_384, EVERYWHERE[:1]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
     ),
     "survey": MemorySettings(
+        blocks=3,
         leak_seconds=0.4,
         buffers={"CartPole-v1": (4_096, EVERYWHERE[:2]), "ALE/Seaquest-v5": (512, ("plain", "both"))},
     ),

@@ -108,6 +108,7 @@ PROFILES = {
         most_seconds=2.0,
     ),
     "survey": SharingSettings(
+        blocks=3,
         groups=(
             fleets("CartPole-v1", 10_000, (1, 100), (4,)),
             fleets("CartPole-v1", 10_000, (100,), (4,), "prioritized_fleet"),

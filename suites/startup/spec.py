@@ -25,7 +25,7 @@ class StartupSettings(SuiteSettings):
 PROFILES = {
     "tiny": StartupSettings(capacity=2_000, fill_seconds=10),
     "quick": StartupSettings(capacity=100_000, fill_seconds=4),
-    "survey": StartupSettings(capacity=20_000, fill_seconds=5),
+    "survey": StartupSettings(blocks=3, capacity=20_000, fill_seconds=5),
     "gate": StartupSettings(capacity=2_000, fill_seconds=10, installed=True),
     "full": StartupSettings(blocks=5, capacity=100_000, fill_seconds=120),
 }
