@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from adapters import registry
 from adapters.base import WrongAnswer
 from suites.check.bridge import adapter_of
 from suites.check.functions import BufferFunctions, load
@@ -54,6 +55,13 @@ def test_new_row_keeps_its_priority_while_other_rows_get_theirs() -> None:
     functions = load(source.replace("CpprbPrioritized(", "Buffer("), "mine.py", Largest)
     seen = draws.added(pool_of(functions))["new_row_priority"]
     assert seen.word == "the largest", seen.evidence
+
+
+def test_a_new_row_of_a_fixed_priority_is_told_from_one_of_a_larger_one() -> None:
+    """Without further draws, some of these seeds say 2, the largest rounded down, for a buffer that gives new rows 1."""
+    kind = registry.adapter_class("chainerrl-style")
+    words = {draws.added(BufferPool(kind, CheckSettings(seed=seed)))["new_row_priority"].word for seed in range(32, 37)}
+    assert words == {"the largest update"}
 
 
 @pytest.mark.parametrize("absent", ["next_obs", "done"])

@@ -17,9 +17,10 @@ WRAPPED = 20  # rows added after the buffer is full
 LOW, HIGH = 0.05, 5.0  # priorities spanning two decades
 ROUNDS = 200  # of updates, at most; the updates end once every row has been updated
 GIVEN_ROUNDS = 48  # each with 1 or 16 draws
-NEW_DRAWS, ONE_BY_ONE, NEW_CAPACITY = 800, 200, 17
+NEW_CAPACITY, NEW_DRAWS = 11, 200
+MOST_NEW_DRAWS, MOST_ONE_BY_ONE = 1_600, 600  # of which each needs 13 of the `numbered.SERIES`
 WEIGHED = 20  # batches
-DOUBT = 1e-4
+DOUBT, LIKELY = 1e-5, 1e-2
 REPEAT_BATCHES, REPEAT_SIZE = 40, 20
 SEED_BATCHES = 4
 
@@ -141,28 +142,19 @@ def _default(pool: BufferPool) -> Seen:
 
 
 def _new_row(pool: BufferPool, update: bool) -> Seen:
-    """Count how often the new row is drawn before its priority is updated. All other rows except one have 0.1."""
+    """Count how often the new row is drawn before its priority is updated, until only one of the candidates fits."""
     candidates = {"the largest": 2.9, "a fixed one": 1.0, "the largest, rounded down": 2.0}
-    counts, rest, eps = np.zeros(2, np.int64), 0.0, pool.kind.contract.eps
+    counts, eps = np.zeros(2, np.int64), pool.kind.contract.eps
     with pool.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
         size = min(8, buffer.independent)
-        for _ in range(ONE_BY_ONE if size == 1 else NEW_DRAWS // size):
-            if update:
-                buffer.fill(NEW_CAPACITY, 0.1)
-                _raise_one(buffer, size)
-            else:
-                buffer.fill(NEW_CAPACITY - 2, np.array([0.1] * 7 + [2.9] + [0.1] * 7))
-            new = buffer.added
-            buffer.add(1)
-            buffer.fill(1, 0.1)  # so that the new row is not the newest one
-            buffer.settle(size)
-            numbers, batch = buffer.sample(size)
-            first = numbers[: buffer.independent]
-            counts += np.bincount(first[np.isin(first, buffer.held[buffer.due])] == new, minlength=2)
-            rest = (buffer.raw[buffer.held[buffer.due & buffer.drawable & (buffer.held != new)]] + eps).sum()
-            buffer.raw[numbers] = 0.1
-            buffer.update(batch["indexes"], numbers)
-    fits = {word: fit(counts, np.array([rest, priority + eps])) for word, priority in candidates.items()}
+        for _ in range((MOST_ONE_BY_ONE if size == 1 else MOST_NEW_DRAWS) // NEW_DRAWS):
+            for _ in range(NEW_DRAWS // size):
+                drawn, others = _draw_with_new_row(buffer, size, update)
+                counts += drawn
+            fits = {word: fit(counts, np.array([others, priority + eps])) for word, priority in candidates.items()}
+            possible = [p for p in fits.values() if p > DOUBT]
+            if not possible or (len(possible) == 1 and possible[0] > LIKELY):
+                break
     word, total = max(fits, key=fits.get), int(counts.sum())
     if word == "the largest, rounded down" and fits["the largest"] > DOUBT:  # 2.9 and 2 are hard to distinguish
         word = "the largest"
@@ -170,6 +162,27 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
     if fits[word] <= SIGNIFICANCE:
         return Seen("another", f"{about}, which fits none of the priorities 2.9, 1 and 2", total)
     return Seen(word, f"{about}, as if its priority were {candidates[word]:g} ({_p(fits[word])})", total)
+
+
+def _draw_with_new_row(buffer: ProbedBuffer, size: int, update: bool) -> tuple[np.ndarray, float]:
+    """Overwrite all rows, and draw a batch. Return how often the other rows and the new one were drawn, and the sum of
+    the others' priorities: one has 2.9, and each of the rest 0.1."""
+    if update:
+        buffer.fill(NEW_CAPACITY, 0.1)
+        _raise_one(buffer, size)
+    else:
+        buffer.fill(NEW_CAPACITY - 2, np.array([0.1] * 4 + [2.9] + [0.1] * 4))
+    new = buffer.added
+    buffer.add(1)
+    buffer.fill(1, 0.1)  # so that the new row is not the newest one
+    buffer.settle(size)
+    numbers, batch = buffer.sample(size)
+    first = numbers[: buffer.independent]
+    drawn = np.bincount(first[np.isin(first, buffer.held[buffer.due])] == new, minlength=2)
+    others = buffer.raw[buffer.held[buffer.due & buffer.drawable & (buffer.held != new)]]
+    buffer.raw[numbers] = 0.1
+    buffer.update(batch["indexes"], numbers)
+    return drawn, float((others + buffer.adapter.contract.eps).sum())
 
 
 def _raise_one(buffer: ProbedBuffer, size: int) -> None:

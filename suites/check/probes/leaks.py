@@ -14,13 +14,13 @@ import numpy as np
 
 from adapters.behaviours import FAULT, Behaviour
 from suites.check.functions import OPTIONS
-from suites.check.probes.probing import Seen
+from suites.check.probes.probing import Seen, times
 from suites.check.probes.tracked import kinds, seen
 from suites.check.reproduction import added, made
 from suites.check.subject import Subject
 
 CAPACITY, SHAPE = 256, (1_024,)  # 2 MB of observations and next observations
-WARM, BUFFERS = 6, 12
+WARM, BUFFERS = 6, 12  # more in a long check, which therefore finds smaller leaks
 SEGMENTS = "/dev/shm/"
 
 
@@ -42,22 +42,23 @@ def leak(subject: Subject) -> dict[str, Seen]:
     for _ in range(WARM):
         segments |= _used(subject, asked)
     descriptors, memory = len(_descriptors()), _resident()
-    for _ in range(BUFFERS):
+    buffers = BUFFERS * times(subject.setting)
+    for _ in range(buffers):
         segments |= _used(subject, asked)
     more, grown = len(_descriptors()) - descriptors, _resident() - memory
-    bytes_of_all = BUFFERS * 2 * CAPACITY * int(np.prod(asked.get("obs_shape", OPTIONS["obs_shape"]))) * 4
+    bytes_each = 2 * CAPACITY * int(np.prod(asked.get("obs_shape", OPTIONS["obs_shape"]))) * 4
     left = [each for each in segments if Path(each).exists()]
-    after = f"after {BUFFERS} buffers were discarded"
+    after = f"after {buffers} buffers were discarded"
     if more >= BUFFERS:
         word, about, check = Leaks.DESCRIPTORS, f"{more} more descriptors {after}", _OPEN
     elif left:
         word, about, check = Leaks.SEGMENTS, f"{len(left)} segments in {SEGMENTS} {after}", _OPEN
-    elif "obs_shape" in asked and grown > bytes_of_all / 2:
-        about = f"{grown / 2**20:.0f} MB more {after}, which held {bytes_of_all / 2**20:.0f} MB of observations"
+    elif "obs_shape" in asked and grown > BUFFERS * bytes_each / 2:
+        about = f"{grown / 2**20:.0f} MB more {after}, which held {buffers * bytes_each / 2**20:.0f} MB of observations"
         word, check = Leaks.MEMORY, _GROWN
     else:
-        word, about, check = Leaks.NOTHING, f"{BUFFERS} buffers were filled and discarded", ()
-    return {"leaks": seen(word, about, BUFFERS, _script(subject, asked, check))}
+        word, about, check = Leaks.NOTHING, f"{buffers} buffers were filled and discarded", ()
+    return {"leaks": seen(word, about, buffers, _script(subject, asked, buffers, check))}
 
 
 def _used(subject: Subject, asked: Mapping[str, Any]) -> set[str]:
@@ -98,7 +99,7 @@ _OPEN = ('os.listdir("/proc/self/fd") + os.listdir("/dev/shm")', f"len({{*y}} - 
 _GROWN = ('int(open("/proc/self/statm").read().split()[1])', f"y - x < {BUFFERS * CAPACITY * SHAPE[0] * 4 // 4096}")
 
 
-def _script(subject: Subject, asked: Mapping[str, Any], check: tuple[str, ...]) -> list[str]:
+def _script(subject: Subject, asked: Mapping[str, Any], buffers: int, check: tuple[str, ...]) -> list[str]:
     if not check:
         return []
     shape = asked.get("obs_shape", OPTIONS["obs_shape"])
@@ -108,7 +109,7 @@ def _script(subject: Subject, asked: Mapping[str, Any], check: tuple[str, ...]) 
         f"        b = {made(subject, CAPACITY, **asked)}",
         f"        for i in range({CAPACITY}): {row}",
         f"    del b; gc.collect(); return {check[0]}",
-        f"x = use({WARM}); y = use({BUFFERS}); assert {check[1]}, (x, y)",
+        f"x = use({WARM}); y = use({buffers}); assert {check[1]}, (x, y)",
     ]
 
 

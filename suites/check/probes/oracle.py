@@ -12,7 +12,7 @@ import numpy as np
 
 from adapters.base import Array, Columns
 from adapters.behaviours import Behaviour
-from suites.check.probes.probing import Seen
+from suites.check.probes.probing import Seen, times
 from suites.check.probes.streams import (
     EPISODE,
     LENGTHS,
@@ -281,9 +281,10 @@ class Judge:
 
 
 def observe(run: StreamRun, tally: Tally, points: int, judge: type[Judge] = Judge) -> None:
-    """Judge batches that are drawn while `points` steps are added, once the buffer is half full."""
+    """Judge batches that are drawn while `points` steps are added, or more in a long check, once the buffer is half
+    full."""
     tally.ways.append(run.name)
-    for _ in range(points):
+    for _ in range(points * times(run.subject.setting)):
         run.add()
         whole = len(run.steps) % run.stream.envs == 0 or run.stream.irregular
         if whole and len(run.steps) >= max(run.capacity // 2, 12):

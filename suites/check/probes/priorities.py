@@ -11,7 +11,7 @@ from adapters.base import Array
 from adapters.behaviours import FAULT, HAZARD, Behaviour
 from adapters.checks import SIGNIFICANCE
 from suites.check.functions import WEIGHTED_SETS, NotApplicable
-from suites.check.probes.probing import RisingBeta, Seen, fit, said
+from suites.check.probes.probing import RisingBeta, Seen, fit, said, times
 from suites.check.probes.tracked import (
     MOST_BATCHES,
     Tracked,
@@ -412,7 +412,7 @@ def weights(subject: Subject) -> dict[str, Seen]:
     priorities[buffer.held] = np.random.default_rng(subject.setting.seed).uniform(0.5, 1.0, CAPACITY)
     buffer.prioritize(priorities)
     found["after the wrap"] = _weighed(buffer, priorities, exponent, rising)
-    looked_at = 2 * WEIGHED * 16
+    looked_at = 2 * WEIGHED * times(subject.setting) * 16
     words = [word for word, _ in found.values()]
     about = "; ".join(f"{when}: {text or word}" for when, (word, text) in found.items())
     word = WeightedSet.NOT_STATED if WeightedSet.NOT_STATED in words else words[0]
@@ -464,7 +464,7 @@ def _weighed(buffer: Tracked, priorities: Array, exponent: float, rising: Rising
     chance = shares(buffer.subject, priorities[held], exponent)
     fits, fits_rising = (dict.fromkeys((*WEIGHTED_SETS, "capacity"), True) for _ in range(2))
     sought, example = [stated] if stated else [*WITHOUT_STATEMENT], ""
-    for _ in range(WEIGHED):
+    for _ in range(WEIGHED * times(buffer.subject.setting)):
         numbers, batch = buffer.sample(min(16, len(held)), beta=BETA)
         if "weights" not in batch:
             raise NotApplicable("batches have no weights")

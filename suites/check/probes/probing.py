@@ -18,6 +18,7 @@ from suites.check.probes.numbered import FIELDS, SERIES
 CAPACITY = 32
 EXPECTED = 10.0  # minimum expected draws per group of rows in a chi-square test
 REASON_CHARACTERS = 160
+USUAL_DRAWS = 20_000  # per test of a distribution, in a check that is neither quick nor long
 BETA_TOLERANCE = 1e-4  # of a beta that is computed from weights of 32 bits
 
 
@@ -30,6 +31,12 @@ class ProbeSettings(Protocol):
 
     @property
     def seed(self) -> int: ...
+
+
+def times(setting: ProbeSettings) -> int:
+    """Return how many times the usual work a probe does that counts no draws: in a long check more, so that it finds
+    rarer faults."""
+    return max(1, setting.draws // USUAL_DRAWS)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from adapters.behaviours import FAULT, Behaviour
 from suites.check.functions import NotApplicable
 from suites.check.probes.children import HANGS, Child
-from suites.check.probes.probing import Seen
+from suites.check.probes.probing import Seen, times
 from suites.check.probes.tracked import (
     DONE,
     MIXED,
@@ -174,14 +174,15 @@ def _of_processes(subject: Subject, see: Callable[[Scene], tuple[Any, str]], cap
 
 def torn(subject: Subject) -> dict[str, Seen]:
     """Explorers add while a learner samples."""
-    batches = []
+    batches, long = [], times(subject.setting)
 
     def see(scene: Scene) -> tuple[Together, str]:
         for explorer in range(1, scene.count):
             scene.explore(explorer)
         scene.learn()
         began = time.monotonic()
-        while (took := time.monotonic() - began) < MOST_SECONDS and (took < SECONDS or scene.batches[0] < ENOUGH):
+        enough, most = began + SECONDS * long, began + MOST_SECONDS * long
+        while (now := time.monotonic()) < most and (now < enough or scene.batches[0] < ENOUGH * long):
             time.sleep(LOOK_SECONDS)
         wrong, about = scene.ended(subject.setting.patience)
         batches.append(int(scene.batches[0]))
@@ -200,12 +201,13 @@ def torn(subject: Subject) -> dict[str, Seen]:
 
 def arrive(subject: Subject) -> dict[str, Seen]:
     """Each process adds a few rows, which must all be there afterwards."""
-    total = FEW * min(subject.processes, MOST_EXPLORERS)
+    few = FEW * times(subject.setting)
+    total = few * min(subject.processes, MOST_EXPLORERS)
 
     def see(scene: Scene) -> tuple[Arrivals, str]:
         for explorer in range(1, scene.count):
-            scene.explore(explorer, FEW)
-        patience = subject.setting.patience
+            scene.explore(explorer, few)
+        patience = subject.setting.patience * times(subject.setting)
         for explorer, child in scene.explorers.items():
             if (answer := child.answer(patience)) is not None:
                 word = Arrivals.HANGS if answer == HANGS else Arrivals.RAISES
@@ -227,8 +229,8 @@ def arrive(subject: Subject) -> dict[str, Seen]:
         return Arrivals.ALL, about
 
     found = [
-        (word, about, _arrival_script(subject, asked, total))
-        for _, asked, word, about in _of_processes(subject, see, 2 * total, FEW)
+        (word, about, _arrival_script(subject, asked, few, total))
+        for _, asked, word, about in _of_processes(subject, see, 2 * total, few)
     ]
     return {"arrivals": worst(found, found[-1][1], len(found) * total, Arrivals)}
 
@@ -236,6 +238,7 @@ def arrive(subject: Subject) -> dict[str, Seen]:
 def kill(subject: Subject) -> dict[str, Seen]:
     """Explorers are killed one after the other, and replaced."""
     kills: list[int] = []
+    most = KILLS * times(subject.setting)
     rows: list[tuple[Together, str, Sequence[str]]] = []
 
     def see(scene: Scene) -> tuple[AfterKill, str]:
@@ -243,7 +246,7 @@ def kill(subject: Subject) -> dict[str, Seen]:
         for explorer in range(1, scene.count):
             scene.explore(explorer)
         scene.learn()
-        for number in range(1, KILLS + 1):
+        for number in range(1, most + 1):
             time.sleep(random.uniform(*PAUSE))
             victim = int(random.integers(1, scene.count))
             scene.explorers.pop(victim).kill()
@@ -258,7 +261,7 @@ def kill(subject: Subject) -> dict[str, Seen]:
             word = Together.UNWRITTEN if wrong == UNWRITTEN else Together.TORN
             rows.append((word, f"after kills: {about}", _kill_script(subject, scene.buffer.asked)))
             wrong, about = "", ""
-        return _word(wrong, AfterKill.GO_ON, AfterKill.RAISE, AfterKill.WAIT), about or f"{KILLS} kills"
+        return _word(wrong, AfterKill.GO_ON, AfterKill.RAISE, AfterKill.WAIT), about or f"{most} kills"
 
     found = [
         (word, about, _kill_script(subject, asked))
@@ -301,13 +304,13 @@ def _batches(rows: int) -> int:
     return int(rows * (np.log(rows) + COVERAGE)) // SIZE + 1
 
 
-def _arrival_script(subject: Subject, asked: Mapping[str, Any], total: int) -> Sequence[str]:
+def _arrival_script(subject: Subject, asked: Mapping[str, Any], few: int, total: int) -> Sequence[str]:
     lines = [
         "import os",
-        *filled(subject, 2 * total, FEW, **asked),
-        _explorer(subject, FEW),
-        f"for e in range(1, {total // FEW}): os.fork() or explorer(e)",
-        f"for e in range(1, {total // FEW}): os.wait()",
+        *filled(subject, 2 * total, few, **asked),
+        _explorer(subject, few),
+        f"for e in range(1, {total // few}): os.fork() or explorer(e)",
+        f"for e in range(1, {total // few}): os.wait()",
         f"n = np.unique({drawn(SIZE, _batches(total))}); assert len(n) == {total}, len(n)",
         *([f"assert size(b) == {total}, size(b)"] if subject.functions.has("size") else []),
     ]

@@ -12,6 +12,7 @@ import numpy as np
 from adapters.base import Array, Columns
 from suites.check.functions import OPTIONS
 from suites.check.probes.oracle import Tally
+from suites.check.probes.probing import times
 from suites.check.probes.streams import EPISODE, LENGTHS, SIZE, StreamRun, drawn_windows, fed, is_known
 
 LENGTH = 4
@@ -140,9 +141,10 @@ def length_of(run_options: dict[str, Any]) -> int:
 
 
 def observe_windows(run: StreamRun, tally: Tally, points: int, length: int) -> None:
-    """Judge windows that are drawn while `points` steps are added, once the buffer is three quarters full."""
+    """Judge windows that are drawn while `points` steps are added, or more in a long check, once the buffer is three
+    quarters full."""
     tally.ways.append(run.name)
-    for _ in range(points):
+    for _ in range(points * times(run.subject.setting)):
         run.add()
         if len(run.steps) % run.stream.envs == 0 and len(run.steps) >= 3 * run.capacity // 4:
             for _ in range(BATCHES):

@@ -21,7 +21,7 @@ from suites.check.subject import Subject
 
 LENGTHS = (1, 1, 3, 2, 14, 4, 6)
 EPISODE = 100
-EPISODES = 300
+EPISODES = 1_500
 IRREGULAR = (0, 0, 1, 2, 1, 0, 2, 2, 1)  # three environments
 SIZE = 8  # of a batch: fewer rows than any buffer holds when it is first sampled
 DRAWN = 3_000  # rows that a script draws

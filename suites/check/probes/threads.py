@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from adapters.behaviours import FAULT, Behaviour
 from suites.check.functions import NotApplicable
-from suites.check.probes.probing import Seen, said
+from suites.check.probes.probing import Seen, said, times
 from suites.check.probes.tracked import (
     MIXED,
     UNWRITTEN,
@@ -62,7 +62,8 @@ def torn(subject: Subject) -> dict[str, Seen]:
 def _together(subject: Subject, asked: Mapping[str, object]) -> tuple[Threads, str, int]:
     buffer = Tracked(subject, CAPACITY, **asked)
     buffer.add(CAPACITY)
-    end = time.monotonic() + SECONDS
+    seconds = SECONDS * times(subject.setting)
+    end = time.monotonic() + seconds
     failed: list[Exception] = []
     drawn: list[int] = []
 
@@ -93,7 +94,7 @@ def _together(subject: Subject, asked: Mapping[str, object]) -> tuple[Threads, s
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(SECONDS + subject.setting.patience)
+            thread.join(seconds + subject.setting.patience)
     finally:
         sys.setswitchinterval(interval)
     about = f"{sum(drawn):,} batches by {samplers} threads, {buffer.added:,} rows added by another"
