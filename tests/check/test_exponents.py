@@ -58,7 +58,7 @@ def test_new_row_keeps_its_priority_while_other_rows_get_theirs() -> None:
 
 
 def test_a_new_row_of_a_fixed_priority_is_told_from_one_of_a_larger_one() -> None:
-    """Without further draws, some of these seeds say 2, the largest rounded down, for a buffer that gives new rows 1."""
+    """With too few draws, one of these seeds says 2, the largest rounded down, for a buffer that gives new rows 1."""
     kind = registry.adapter_class("chainerrl-style")
     words = {draws.added(BufferPool(kind, CheckSettings(seed=seed)))["new_row_priority"].word for seed in range(32, 37)}
     assert words == {"the largest update"}

@@ -10,7 +10,17 @@ from contextlib import suppress
 import numpy as np
 
 from adapters.checks import SIGNIFICANCE, as_steps
-from suites.check.probes.probing import CAPACITY, BufferPool, Overwritten, ProbedBuffer, Refused, RisingBeta, Seen, fit
+from suites.check.probes.probing import (
+    CAPACITY,
+    BufferPool,
+    Overwritten,
+    ProbedBuffer,
+    Refused,
+    RisingBeta,
+    Seen,
+    fit,
+    times,
+)
 
 LAST = CAPACITY - 1  # the last slot of the ring
 WRAPPED = 20  # rows added after the buffer is full
@@ -21,14 +31,16 @@ NEW_CAPACITY, NEW_DRAWS = 11, 200
 MOST_NEW_DRAWS, MOST_ONE_BY_ONE = 1_600, 600  # of which each needs 13 of the `numbered.SERIES`
 WEIGHED = 20  # batches
 DOUBT, LIKELY = 1e-5, 1e-2
+EVEN_DRAWS = 20_000  # at least, unless few draws are asked for
 REPEAT_BATCHES, REPEAT_SIZE = 40, 20
-SEED_BATCHES = 4
+SEED_BATCHES = 16
 
 
 def even(pool: BufferPool) -> dict[str, Seen]:
     with pool.buffer() as buffer:
         buffer.fill(CAPACITY + WRAPPED)
-        return {"uniform": _uniform(buffer, pool.setting.draws)}
+        draws = pool.setting.draws
+        return {"uniform": _uniform(buffer, max(draws, min(10 * draws, EVEN_DRAWS)))}
 
 
 def _uniform(buffer: ProbedBuffer, draws: int) -> Seen:
@@ -231,7 +243,7 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
         buffer.fill(CAPACITY, np.roll(np.geomspace(LOW, HIGH, CAPACITY), 1))  # the oldest may be no row to draw
         for _ in range(2):
             buffer.settle(16)
-            for _ in range(WEIGHED):
+            for _ in range(WEIGHED * times(pool.setting)):
                 numbers, batch = buffer.sample(16)
                 if "weights" not in batch:
                     return {"weights": Seen("none", "batches have no weights", 1)}
@@ -311,11 +323,12 @@ def seeds(pool: BufferPool) -> dict[str, Seen]:
     else:
         word = next(each for each in ("always the same", "none", "global seed") if each in words)
     about = "; ".join(f"{'by priority' if kind else 'uniform'}: {each}" for kind, each in found.items())
+    batches = SEED_BATCHES * times(pool.setting)
     return {
         "seed": Seen(
             word,
-            f"{SEED_BATCHES} batches of 16 rows were drawn again with the same seed: {about}",
-            SEED_BATCHES * len(kinds),
+            f"{batches} batches of 16 rows were drawn again with the same seed: {about}",
+            batches * len(kinds),
         )
     }
 
@@ -336,7 +349,7 @@ def _seed(pool: BufferPool, prioritized: bool) -> str:
 def _drawn(pool: BufferPool, prioritized: bool, seed: int) -> list[int]:
     with pool.buffer(fresh=True, prioritized=prioritized, seed=seed) as buffer:
         buffer.fill(CAPACITY)
-        return [int(number) for _ in range(SEED_BATCHES) for number in buffer.draw(16)]
+        return [int(number) for _ in range(SEED_BATCHES * times(pool.setting)) for number in buffer.draw(16)]
 
 
 def _seed_everything(seed: int) -> None:
