@@ -3,6 +3,7 @@ script that repeats the fault fails for that buffer, and passes for the sound on
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import sys
@@ -165,6 +166,17 @@ def test_a_planted_fault_is_found(fault, check, tmp_path):
     assert len(program.splitlines()) <= MOST_LINES and len(seen.evidence) <= CHARACTERS
     assert not runs(program, tmp_path)
     assert runs(script(subject().functions, body), tmp_path)
+
+
+def test_pages_of_files_are_not_memory_of_the_process(tmp_path):
+    """They come and go as the system likes, and would hide a leak, or look like one."""
+    (tmp_path / "file").write_bytes(bytes(1 << 24))
+    before = leaks.own_memory()
+    with open(tmp_path / "file", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert not any(mapped[:: mmap.PAGESIZE])
+        assert abs(leaks.own_memory() - before) < 1 << 23
+    kept = np.ones(1 << 21)
+    assert leaks.own_memory() - before > kept.nbytes / 2
 
 
 @pytest.mark.parametrize(("fault", "check"), OLD_CONTROLS)

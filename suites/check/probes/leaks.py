@@ -41,11 +41,11 @@ def leak(subject: Subject) -> dict[str, Seen]:
     segments: set[str] = set()
     for _ in range(WARM):
         segments |= _used(subject, asked)
-    descriptors, memory = len(_descriptors()), _resident()
+    descriptors, memory = len(_descriptors()), own_memory()
     buffers = BUFFERS * times(subject.setting)
     for _ in range(buffers):
         segments |= _used(subject, asked)
-    more, grown = len(_descriptors()) - descriptors, _resident() - memory
+    more, grown = len(_descriptors()) - descriptors, own_memory() - memory
     bytes_each = 2 * CAPACITY * int(np.prod(asked.get("obs_shape", OPTIONS["obs_shape"]))) * 4
     left = [each for each in segments if Path(each).exists()]
     after = f"after {buffers} buffers were discarded"
@@ -87,11 +87,13 @@ def _segments() -> set[str]:
     return {name for name in names if name.startswith(SEGMENTS) and Path(name).exists()}
 
 
-def _resident() -> int:
-    """Return the memory of this process in bytes, without what its allocator keeps for later."""
+def own_memory() -> int:
+    """Return the memory of this process in bytes, without what its allocator keeps for later, and without the pages of
+    files, which the system loads when they are used and drops when it needs memory."""
     with suppress(AttributeError, OSError):  # not of glibc
         ctypes.CDLL(None).malloc_trim(0)
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    lines = (line.partition(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return sum(1024 * int(value.split()[0]) for name, _, value in lines if name in ("RssAnon", "RssShmem", "VmSwap"))
 
 
 #: For scripts: what is looked at before (x) and after (y) the buffers, and what must hold.
