@@ -161,10 +161,10 @@ def check_windows(batch: dict[str, np.ndarray], episode: int = 7, *, cross: bool
     np.testing.assert_array_equal(batch["is_first"], step % episode == 0)
 
 
-def explore(buffer, explorer: int, calls: int) -> None:
+def explore(buffer, explorer: int, enough) -> None:
     rng = np.random.default_rng(explorer)
     at = 0
-    for _ in range(calls):
+    while not enough.is_set():
         count = int(rng.integers(1, 40))
         buffer.add(**steps(explorer, at, count, envs=2))
         at += count
@@ -174,25 +174,32 @@ def explore(buffer, explorer: int, calls: int) -> None:
 def test_a_learner_gets_whole_sequences_while_processes_add(start):
     buffer = MPReplayBuffer(600, STEPS, n_envs=2, sequences={"size": 4})
     context = multiprocessing.get_context(start)
-    explorers = [context.Process(target=explore, args=(buffer, k, 400)) for k in range(3)]
+    enough = context.Event()
+    explorers = [context.Process(target=explore, args=(buffer, k, enough), daemon=True) for k in range(3)]
     for each in explorers:
         each.start()
-    seen = set()
-    while any(each.is_alive() for each in explorers):
+    seen, batches = set(), 0
+    while (len(seen) < 3 or batches < 300) and all(each.is_alive() for each in explorers):
         if buffer.get_valid_sequences() > 0:
             batch = buffer.sample_sequences(64)
             check_windows(batch)
             seen |= {*batch["explorer"][:, 0, 0].tolist()}
-    assert [each.exitcode for each in explorers] == [0, 0, 0] and len(seen) > 1
+            batches += 1
+    enough.set()
+    for each in explorers:
+        each.join()
+    assert [each.exitcode for each in explorers] == [0, 0, 0] and seen == {0, 1, 2}
     rows = buffer.get_all_transitions()
     held = {*zip(*(rows[name][:, 0].tolist() for name in ("explorer", "stream", "step")), strict=True)}
     whole = [(e, s, t) for e, s, t in held if t % 7 >= 3 and all((e, s, t - i) in held for i in range(4))]
-    assert buffer.get_valid_sequences() == len(whole) > 0
-    last = buffer.sample_sequences(60 * len(whole))
-    counts = np.unique(
+    valid = buffer.get_valid_sequences()
+    assert 0 < valid <= len(whole)  # a row that was stored after its turn continues none, and no row continues it
+    last = buffer.sample_sequences(60 * valid)
+    ends, counts = np.unique(
         np.stack([last[n][:, -1, 0] for n in ("explorer", "stream", "step")]), axis=1, return_counts=True
-    )[1]
-    assert len(counts) == len(whole) and stats.chisquare(counts).pvalue > 1e-6
+    )
+    assert {*zip(*ends.tolist(), strict=True)} <= {*whole} and len(counts) == valid
+    assert stats.chisquare(counts).pvalue > 1e-6
 
 
 def test_a_forked_child_begins_streams_of_its_own():
@@ -294,7 +301,7 @@ def test_a_row_whose_slot_a_stopped_process_holds_is_in_no_sequence_with_others(
 
 def test_episodes_are_whole_while_explorers_lap_the_buffer():
     buffer = MPReplayBuffer(400, STEPS, n_envs=2, sequences={"size": 4})
-    explorers = [fork.Process(target=explore, args=(buffer, k, 10_000), daemon=True) for k in range(2)]
+    explorers = [fork.Process(target=explore, args=(buffer, k, fork.Event()), daemon=True) for k in range(2)]
     for each in explorers:
         each.start()
     drawn = 0
