@@ -176,7 +176,8 @@ Span SharedSequenceSampler::ending_in(std::uint64_t slot) const {
 }
 
 // Calls see(slot, steps) for each stored row, the oldest first: `steps` of its run are stored, up to this one. One pass
-// over the rows costs far less than following the links of each sequence.
+// over the rows costs far less than following the links of each sequence. 0 steps if the slot has another row: an older
+// one stays where the row that was to overwrite it was stored elsewhere (E4).
 template <class See>
 void SharedSequenceSampler::for_each_row(See see) const {
   const std::uint64_t head = store_.head(), cleared = store_.header_->cleared.load(acquire);
@@ -184,7 +185,10 @@ void SharedSequenceSampler::for_each_row(See see) const {
   std::vector<std::uint32_t> steps(head - tail);  // by row; 0 if it is not stored
   for (std::uint64_t row = tail; row < head; ++row) {
     const std::uint64_t slot = row % store_.capacity();
-    if (store_.row_in(slot) != row) continue;
+    if (store_.row_in(slot) != row) {
+      see(slot, 0);
+      continue;
+    }
     const std::uint64_t back = store_.link_in(slot).back(), nth = row - tail;
     steps[nth] = back == 0 || back > nth || steps[nth - back] == 0 ? 1 : steps[nth - back] + 1;
     see(slot, steps[nth]);
