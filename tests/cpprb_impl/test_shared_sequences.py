@@ -202,6 +202,26 @@ def test_a_learner_gets_whole_sequences_while_processes_add(start):
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_no_sequence_is_lost_while_processes_add_and_none_laps_the_buffer(start):
+    buffer = MPReplayBuffer(60_000, STEPS, n_envs=2, sequences={"size": 4})
+    context = multiprocessing.get_context(start)
+    explorers = [context.Process(target=add_steps, args=(buffer, k, 700), daemon=True) for k in range(3)]
+    for each in explorers:
+        each.start()
+    for each in explorers:
+        each.join()
+    assert [each.exitcode for each in explorers] == [0, 0, 0] and buffer.get_stored_size() == 3 * 700 * 7 * 2
+    ends = sum(step % 7 >= 3 for step in range(7 * 700 - 3))  # of sequences in one stream; none ends before step 0
+    assert buffer.get_valid_sequences() == 3 * 2 * ends
+
+
+def add_steps(buffer, explorer: int, calls: int) -> None:
+    """Add seven steps of two streams with each call, so that most episodes are of two calls."""
+    for at in range(-3, 7 * calls - 3, 7):
+        buffer.add(**steps(explorer, at, 7, envs=2))
+
+
 def test_a_forked_child_begins_streams_of_its_own():
     buffer = MPReplayBuffer(100, STEPS, sequences={"size": 3, "ends": "cross"})
     buffer.add(**steps(0, 0, 5))
