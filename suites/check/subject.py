@@ -189,6 +189,6 @@ def columns(batch: Mapping[str, Any]) -> Columns:
     """Return the columns of a batch as arrays, and its indexes, which `update` is passed, as they are. Flags become
     bool, which many libraries return as floats."""
     arrays = {name: value if name == "indexes" else np.asarray(value) for name, value in batch.items()}
-    if "done" in arrays and np.isin(arrays["done"], (0, 1)).all():
-        arrays["done"] = arrays["done"].astype(bool)
+    if (done := arrays.get("done")) is not None and np.all((done == 0) | (done == 1)):
+        arrays["done"] = done.astype(bool)
     return arrays

@@ -65,8 +65,13 @@ class ProbedBuffer:
     @property
     def held(self) -> np.ndarray:
         """Return the numbers of the rows that the buffer must hold, oldest first."""
+        return np.arange(*self._held)
+
+    @property
+    def _held(self) -> tuple[int, int]:
+        """Return the numbers of the oldest held row, and of the row after the newest one."""
         stored = self.added - self.adapter.waiting
-        return np.arange(max(0, stored - self.spec.capacity), stored)
+        return max(0, stored - self.spec.capacity), stored
 
     def next_rows(self, rows: int) -> Columns:
         """Return the columns of the rows to add next, as copies that the caller may change."""
@@ -93,10 +98,11 @@ class ProbedBuffer:
         than added rows, and `Overwritten` if it contains a row that should have been overwritten."""
         batch = self.adapter.sample(size)
         numbers = self.known.check(batch, size)
-        if not np.isin(numbers, self.held).all():
-            odd = numbers[~np.isin(numbers, self.held)][0]
+        oldest, end = self._held
+        odd = numbers[(numbers < oldest) | (numbers >= end)]
+        if odd.size:
             raise Overwritten(
-                f"row {odd} was returned after {self.added} rows were added to a buffer of {self.spec.capacity}"
+                f"row {odd[0]} was returned after {self.added} rows were added to a buffer of {self.spec.capacity}"
             )
         return numbers, batch
 
@@ -146,7 +152,8 @@ class ProbedBuffer:
 
     def count(self, draws: int, size: int | None = None) -> np.ndarray:
         """Return how often each held row was drawn, oldest first."""
-        size, first, counts = size or self.independent, int(self.held[0]), np.zeros(len(self.held), np.int64)
+        (first, end), size = self._held, size or self.independent
+        counts = np.zeros(end - first, np.int64)
         self.settle(size)
         for _ in range(-(-draws // size)):
             np.add.at(counts, self.draw(size) - first, 1)
