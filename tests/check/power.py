@@ -41,7 +41,7 @@ SOUND = {
     "episodic": str(FOLDER / "episodic_functions.py"),
     "cpprb_impl, shared": "cpprb_impl:MPReplayBuffer",
     "cpprb_impl, prioritized": "cpprb_impl:PrioritizedReplayBuffer",
-    "chainerrl-style": "peer:chainerrl-style",
+    "rlox": "peer:rlox",
 }
 EFFORTS = {"quick": QUICK, "normal": NORMAL}
 BAD = (CheckVerdict.FAULT, CheckVerdict.UNCHECKED)
