@@ -104,6 +104,12 @@ class BufferFunctions:
     def has(self, function: str) -> bool:
         return function in self.named
 
+    def require(self, function: str) -> Callable[..., Any]:
+        """Return this function. Raises `NotApplicable` if there is none."""
+        if function not in self.named:
+            raise NotApplicable(f"there is no function {function}")
+        return self.named[function]
+
     def accepts(self, function: str, argument: str) -> bool:
         """Return whether this function exists and names this argument."""
         return function in self.named and argument in _parameters(self.named[function])

@@ -118,19 +118,14 @@ class CheckedBuffer:
 
     def add_batch(self, **fields: Array) -> None:
         """Store the rows of these columns, (rows, *shape) each, which have no ends by time limit."""
-        if not self._functions.has("add_batch"):
-            raise NotApplicable("there is no function add_batch")
+        function = self._functions.require("add_batch")
         rows = len(fields["obs"])
         ends = {"done": np.zeros(rows, bool)} | fields
         ends = {"terminated": ends["done"], "truncated": np.zeros(rows, bool)} | ends
         accepts = self._functions.accepts
         self._settle()
         last_call.note(f"add_batch of {rows} rows")
-        _call(
-            self._functions.named["add_batch"],
-            self.buffer,
-            **{k: v for k, v in ends.items() if accepts("add_batch", k)},
-        )
+        _call(function, self.buffer, **{k: v for k, v in ends.items() if accepts("add_batch", k)})
 
     def sample(self, size: int, **asked: Any) -> Columns:
         """Return a batch of columns as arrays, which may share memory with the buffer."""
@@ -144,36 +139,30 @@ class CheckedBuffer:
 
     def windows(self, size: int, length: int) -> Columns:
         """Return a batch of sequences, (size, length, *shape) each."""
-        if not self._functions.has("windows"):
-            raise NotApplicable("there is no function windows")
+        function = self._functions.require("windows")
         last_call.note(f"windows({size}, {length})")
-        return columns(_call(self._functions.named["windows"], self.buffer, size, length))
+        return columns(_call(function, self.buffer, size, length))
 
     def at(self, indexes: Any) -> Columns:
         """Return the rows with these indexes, which a batch had."""
-        if not self._functions.has("at"):
-            raise NotApplicable("there is no function at")
+        function = self._functions.require("at")
         last_call.note("at")
-        return columns(_call(self._functions.named["at"], self.buffer, indexes))
+        return columns(_call(function, self.buffer, indexes))
 
     def cut(self) -> None:
         """End the episode in progress after its newest step."""
-        if not self._functions.has("cut"):
-            raise NotApplicable("there is no function cut")
+        function = self._functions.require("cut")
         last_call.note("cut")
-        _call(self._functions.named["cut"], self.buffer)
+        _call(function, self.buffer)
 
     def update(self, indexes: Any, priorities: Array) -> None:
-        if not self._functions.has("update"):
-            raise NotApplicable("there is no function update")
+        function = self._functions.require("update")
         last_call.note("update")
-        _call(self._functions.named["update"], self.buffer, indexes, priorities)
+        _call(function, self.buffer, indexes, priorities)
         self._unset = None
 
     def __len__(self) -> int:
-        if not self._functions.has("size"):
-            raise NotApplicable("there is no function size")
-        return int(_call(self._functions.named["size"], self.buffer))
+        return int(_call(self._functions.require("size"), self.buffer))
 
 
 def _call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:

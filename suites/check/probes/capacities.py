@@ -291,8 +291,7 @@ def _group(buffer: Tracked, asked: Mapping[str, object], nominal: str, name: str
 
 def batches(subject: Subject) -> dict[str, Seen]:
     """Add batches that wrap around the end, that are larger than the capacity, and of a single row."""
-    if not subject.functions.has("add_batch"):
-        raise NotApplicable("there is no function add_batch")
+    subject.functions.require("add_batch")
     found: list[Observed] = [(BatchAdds.NEWEST, "", ())]
     added = 0
     for kind, asked in kinds(subject).items():

@@ -81,8 +81,7 @@ def _irregular(subject: Subject, limits: bool) -> Seen | None:
 
 def cuts(subject: Subject) -> dict[str, Seen]:
     """Feed a stream of which every second episode is cut by the program."""
-    if not subject.functions.has("cut"):
-        raise NotApplicable("there is no function cut")
+    subject.functions.require("cut")
     tally = Tally()
     for each, asked in every_way(subject):
         if each.options.get("envs", 1) == 1:

@@ -279,8 +279,7 @@ def kinds(subject: Subject) -> Mapping[str, Mapping[str, Any]]:
 
 def by_priority(subject: Subject, alpha: float | None = None) -> tuple[dict[str, Any], float]:
     """Return what to ask `make` for, and the buffer's alpha. Raises `NotApplicable` if it is unknown."""
-    if not subject.has_priorities:
-        raise NotApplicable("there is no function update")
+    subject.functions.require("update")
     asked = dict(kinds(subject)["by priority"])
     if subject.can(alpha=None):
         fixed = subject.options.get("alpha")

@@ -99,8 +99,7 @@ FIELDS = {
 
 def ways(subject: Subject) -> Iterator[tuple[Subject, dict[str, Any]]]:
     """Yield the ways of use, and what to ask `make` for."""
-    if not subject.functions.has("windows"):
-        raise NotApplicable("there is no function windows")
+    subject.functions.require("windows")
     for each in subject.ways():
         more = {"length": LENGTH} if each.can(length=None) and "length" not in each.options else {}
         yield each, more
