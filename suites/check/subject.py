@@ -60,6 +60,11 @@ class Subject:
     def has_priorities(self) -> bool:
         return self.functions.has("update")
 
+    @property
+    def other_rows(self) -> list[str]:
+        """Return the options of the way with which a batch's rows are not those that were added."""
+        return [name for name in ("n_step", "stack", "envs", "length") if self.options.get(name, 1) != 1]
+
     def ways(self) -> list[Subject]:
         """Return the subject in each way of using it, the plain one first."""
         return [self] + [replace(self, way=name, options=more) for name, more in self.functions.ways.items()]

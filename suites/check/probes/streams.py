@@ -25,7 +25,6 @@ EPISODES = 1_500
 IRREGULAR = (0, 0, 1, 2, 1, 0, 2, 2, 1)  # three environments
 SIZE = 8  # of a batch: fewer rows than any buffer holds when it is first sampled
 DRAWN = 3_000  # rows that a script draws
-OTHER_ROWS = ("n_step", "stack", "envs", "length")  # with these options, a batch's rows are not those that were added
 NO_LIMITS = "add has one flag for the end of an episode, so a time limit cannot be told from a terminal state"
 
 
@@ -156,7 +155,7 @@ def tells_limits(subject: Subject) -> bool:
 
 def plain_ways(subject: Subject) -> list[tuple[Subject, dict[str, Any]]]:
     """Return the ways of use in which a batch has the rows that were added, and no more options."""
-    return [(each, {}) for each in subject.ways() if all(each.options.get(name, 1) == 1 for name in OTHER_ROWS)]
+    return [(each, {}) for each in subject.ways() if not each.other_rows]
 
 
 def ways_with(subject: Subject, option: str, value: int, **more: Any) -> list[tuple[Subject, dict[str, Any]]]:
@@ -164,8 +163,8 @@ def ways_with(subject: Subject, option: str, value: int, **more: Any) -> list[tu
     as far as possible."""
     found = []
     for each in subject.ways():
-        is_plain = all(each.options.get(name, 1) == 1 for name in OTHER_ROWS)
-        if each.options.get(option, 1) > 1 or (is_plain and each.can(**{option: None}) and option not in each.options):
+        is_offered = not each.other_rows and each.can(**{option: None}) and option not in each.options
+        if each.options.get(option, 1) > 1 or is_offered:
             asked = {option: value} | {name: more[name] for name in more if each.can(**{name: None})}
             found.append((each, {name: asked[name] for name in asked if name not in each.options}))
     if not found:

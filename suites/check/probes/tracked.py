@@ -26,8 +26,6 @@ MOST_BATCHES = 60  # in which each row must have been drawn at least once
 MOST_SINGLE = 4_000  # draws in batches of one row
 TRIED = 8  # rows of the buffer that shows its manners
 CHARACTERS = 240
-#: Options with which a batch's rows are not those that were added.
-OTHER_ROWS = ("n_step", "stack", "envs", "length")
 #: Column -> its expected value for row n, as in scripts.
 VALUES: Mapping[str, str] = {
     "obs": "n",
@@ -92,8 +90,8 @@ class Tracked:
     """A checked buffer, and the numbers of the rows that it must hold."""
 
     def __init__(self, subject: Subject, capacity: int, **asked: Any) -> None:
-        if other := [name for name in OTHER_ROWS if subject.options.get(name, 1) != 1]:
-            raise NotApplicable(f"batches have other rows than those added, because of {other[0]}")
+        if subject.other_rows:
+            raise NotApplicable(f"batches have other rows than those added, because of {subject.other_rows[0]}")
         self.subject, self.capacity, self.asked, self.added = subject, capacity, asked, 0
         self.dtype: str = asked.get("obs_dtype", OPTIONS["obs_dtype"])
         self.manners = manners(subject, asked)
