@@ -39,7 +39,6 @@ class Fault:
     python: str  # a venv of `adapters.venvs`, "" for the common one, or a version such as "3.8"
     functions: str  # a file in functions/
     checks: tuple[str, ...] = ()  # that a fault of the broken release must fail
-    loud: bool = False  # an exception, rather than wrong data
     out_of_scope: str = ""  # why the check does not look for it
     borrows: str = ""  # files of the installed library that the release lacks for this version of its requirements
 
