@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,16 +145,11 @@ def _called(name: str, family: str, found: FamilyFit) -> str:
     return "; ".join(parts)
 
 
-def imported(text: str, project: str | None = None) -> Callable[..., Any]:
-    """Return the class, or function, that "module:Class" names, with the folder `project` on sys.path.
-
-    Raises `BadFunctions`.
-    """
+def imported(text: str) -> Callable[..., Any]:
+    """Return the class, or function, that "module:Class" names. Raises `BadFunctions`."""
     module_name, colon, name = text.partition(":")
     if not (module_name and colon and name):
         raise BadFunctions(NO_MODULE.format(text=text))
-    if project is not None and (folder := str(Path(project).resolve())) not in sys.path:
-        sys.path.insert(0, folder)
     try:
         found: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -255,16 +254,16 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_class_of_a_project_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "their_replay.py").write_text("class Outer:\n    class Ring: ...\ndef lazily(): ...\nlimit = 3\n")
-    assert imported("their_replay:Outer.Ring", str(tmp_path)).__name__ == "Ring"
-    assert imported("their_replay:lazily", str(tmp_path)).__name__ == "lazily"
+    assert imported("their_replay:Outer.Ring").__name__ == "Ring"
+    assert imported("their_replay:lazily").__name__ == "lazily"
     with pytest.raises(BadFunctions, match=r"module their_replay has no 'Outr'; did you mean Outer\?"):
-        imported("their_replay:Outr", str(tmp_path))
+        imported("their_replay:Outr")
     with pytest.raises(BadFunctions, match=r"module their_replay has no 'zzz'$"):
-        imported("their_replay:zzz", str(tmp_path))
+        imported("their_replay:zzz")
     with pytest.raises(BadFunctions, match=r"their_replay:limit must be a class or a function .*, got int"):
-        imported("their_replay:limit", str(tmp_path))
+        imported("their_replay:limit")
 
 
 @pytest.mark.parametrize(
@@ -279,11 +278,11 @@ def test_class_of_a_project_is_imported(tmp_path: Path, monkeypatch: pytest.Monk
 def test_module_that_does_not_import_says_why(
     text: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.syspath_prepend(tmp_path)
     name = f"broken_{abs(hash(text))}"
     (tmp_path / f"{name}.py").write_text(text)
     with pytest.raises(BadFunctions, match=f"module {name} cannot be imported: {says}"):
-        imported(f"{name}:Ring", str(tmp_path))
+        imported(f"{name}:Ring")
 
 
 @pytest.mark.parametrize("text", ["replay", "replay:", ":Ring", ""])
