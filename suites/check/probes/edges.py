@@ -9,7 +9,7 @@ import numpy as np
 
 from adapters.base import WrongAnswer
 from adapters.checks import SIGNIFICANCE
-from suites.check.probes.probing import CAPACITY, BufferPool, ProbedBuffer, Seen, fit, own, percent, said
+from suites.check.probes.probing import CAPACITY, BufferPool, ProbedBuffer, Seen, fit, own, said
 from suites.check.subject import PanicException
 
 STALE_ROUNDS = 8
@@ -159,10 +159,10 @@ def _after_bad_priority(
 ) -> Seen:
     total, share = int(counts.sum()), counts[odd] / counts.sum()
     others = counts[drawable & (np.arange(CAPACITY) != odd)]
-    about = f"{_first(refusal)}; the row was then returned by {percent(share)} of {total} draws"
+    about = f"{_first(refusal)}; the row was then returned by {share:.0%} of {total} draws"
     if not np.isfinite(weights).all():
         bad = (~np.isfinite(weights)).mean()
-        return Seen("poisons", f"{about}, and {percent(bad)} of the weights were not finite", total)
+        return Seen("poisons", f"{about}, and {bad:.0%} of the weights were not finite", total)
     if share > 0.9:
         return Seen("rules every draw" if np.isinf(priority) else "poisons", about, total)
     if fit(others, np.ones(len(others))) <= SIGNIFICANCE:

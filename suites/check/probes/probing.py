@@ -295,7 +295,3 @@ def said(error: BaseException) -> str:
     """Return an exception as one short line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:REASON_CHARACTERS] if text else type(error).__name__
-
-
-def percent(part: float) -> str:
-    return f"{part:.0%}"
