@@ -14,12 +14,11 @@ from adapters.behaviours import Replacement
 from adapters.checks import as_steps
 from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 from suites.check.probes import numbered
-from suites.check.probes.tracked import manners
+from suites.check.probes.tracked import NO_ALPHA, manners
 from suites.check.subject import CheckedBuffer, Subject
 
 SHAPES = {"obs_shape": "obs", "act_shape": "act"}  # argument of make -> field
 DTYPES = {"obs_dtype": "obs", "act_dtype": "act"}
-NO_ALPHA = "make has no argument alpha, and the file defines no ALPHA"
 ROUNDS = 300  # of updates, at most, until each new row has its priority
 
 

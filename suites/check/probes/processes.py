@@ -15,6 +15,7 @@ from suites.check.functions import NotApplicable
 from suites.check.probes.children import HANGS, Child
 from suites.check.probes.probing import Seen, times
 from suites.check.probes.tracked import (
+    COVERAGE,
     DONE,
     MIXED,
     UNWRITTEN,
@@ -40,7 +41,6 @@ KILLS = 25
 PAUSE = 0.005, 0.04  # least and most seconds before a kill
 LOOK_SECONDS = 0.002
 STARVED = 4  # times the patience, after which a process without a call counts as waiting forever
-COVERAGE = 20.0  # draws per row: see `tracked.COVERAGE`
 
 
 class Together(Behaviour):

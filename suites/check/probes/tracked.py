@@ -26,6 +26,7 @@ MOST_BATCHES = 60  # in which each row must have been drawn at least once
 MOST_SINGLE = 4_000  # draws in batches of one row
 TRIED = 8  # rows of the buffer that shows its manners
 CHARACTERS = 240
+NO_ALPHA = "make has no argument alpha, and the file defines no ALPHA"
 #: Column -> its expected value for row n, as in scripts.
 VALUES: Mapping[str, str] = {
     "obs": "n",
@@ -284,7 +285,7 @@ def by_priority(subject: Subject, alpha: float | None = None) -> tuple[dict[str,
         asked["alpha"] = alpha if fixed is None else fixed
         return asked, float(asked["alpha"])
     if subject.functions.alpha is None:
-        raise NotApplicable("make has no argument alpha, and the file defines no ALPHA")
+        raise NotApplicable(NO_ALPHA)
     return asked, subject.functions.alpha
 
 
