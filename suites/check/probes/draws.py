@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,6 +9,7 @@ from contextlib import suppress
 import numpy as np
 
 from adapters.checks import SIGNIFICANCE, as_steps
+from suites.check.probes.children import seed_everything
 from suites.check.probes.probing import (
     CAPACITY,
     BufferPool,
@@ -340,7 +340,9 @@ def _seed(pool: BufferPool, prioritized: bool) -> str:
         return "own seed" if first != _drawn(pool, prioritized, own + 1) else "always the same"
     again = []
     for _ in range(2):
-        _seed_everything(own)
+        seed_everything(own)
+        with suppress(KeyError):
+            sys.modules["tensorflow"].random.set_seed(own)
         again.append(_drawn(pool, prioritized, own))
     pool.close()  # seeding TensorFlow destroys its kernels, including the clients that Reverb's TFClient keeps in them
     return "global seed" if again[0] == again[1] else "none"
@@ -350,13 +352,3 @@ def _drawn(pool: BufferPool, prioritized: bool, seed: int) -> list[int]:
     with pool.buffer(fresh=True, prioritized=prioritized, seed=seed) as buffer:
         buffer.fill(CAPACITY)
         return [int(number) for _ in range(SEED_BATCHES * times(pool.setting)) for number in buffer.draw(16)]
-
-
-def _seed_everything(seed: int) -> None:
-    """Seed every global generator, as a user who needs reproducible samples would."""
-    random.seed(seed)
-    np.random.seed(seed)
-    with suppress(KeyError):
-        sys.modules["torch"].manual_seed(seed)
-    with suppress(KeyError):
-        sys.modules["tensorflow"].random.set_seed(seed)
