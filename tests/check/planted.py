@@ -365,8 +365,6 @@ class SaveLosesDone(PlainBuffer):
 class WorkersDrawAlike(PlainBuffer):
     @property
     def owner(self):
-        import os
-
         return os.getpid()
 
     @owner.setter

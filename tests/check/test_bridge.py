@@ -18,6 +18,7 @@ from suites.check.probes.capacities import StoredCount, StoredRows
 from suites.check.probes.probing import BufferPool
 from suites.check.subject import CheckSettings, Subject
 from tests.check.plain import PlainBuffer
+from tests.check.planted import OneForTheNew
 
 FUNCTIONS = (Path(__file__).resolve().parent / "plain_functions.py").read_text().partition("as Buffer\n")[2]
 PART_OF = {check: part for part, checks in OVER_ADAPTER.items() for check in checks}
@@ -195,14 +196,8 @@ def test_a_buffer_that_requires_updates_gets_them(part):
     is_sound(part, BufferPool(adapter_of(withholding()), SETTING))
 
 
-class OneForTheNew(PlainBuffer):
-    """Gives a new row the priority 1, and takes none, as rlox does if none is passed."""
-
-    def new_priority(self):
-        return 1.0
-
-
 def test_a_high_priority_hides_no_row_that_is_yet_to_get_its_own():
+    """Of a buffer that gives new rows the priority 1, as rlox does, and takes none with a row."""
     source = FUNCTIONS.replace(", priority=None", "").replace(", priority=priority", "")
     setting = CheckSettings(draws=2_000, seed=2)  # with which priorities of 1 to 1,000 are drawn first
     kind = adapter_of(Subject(load(source, "without_priority.py", OneForTheNew), setting))
