@@ -101,13 +101,18 @@ def graded_controls() -> Iterator[Control]:
         yield from (control_of(fault, size) for size in each.sizes)
 
 
-def is_found(control: Control, settings: CheckSettings) -> bool:
-    """Return whether the control's check finds a fault or a hazard."""
+def report(control: Control, settings: CheckSettings) -> Mapping[str, Any]:
+    """Return the worker's report of the control's check."""
     subject = Subject(load(control.source, f"{control.check}_functions.py"), settings)
     part = next(part for part in checks.PARTS if control.check in part.checks)
     reports: list[Any] = []
     worker.work(Target(subject, adapter_of(subject), ""), [part], reports.append)
-    return outcome(control.check, reports[-1][control.check]).verdict in FOUND
+    return reports[-1][control.check]
+
+
+def is_found(control: Control, settings: CheckSettings) -> bool:
+    """Return whether the control's check finds a fault or a hazard."""
+    return outcome(control.check, report(control, settings)).verdict in FOUND
 
 
 def detected(control: Control, effort: str, seeds: int) -> Detected:

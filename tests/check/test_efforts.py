@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from suites.check import checks, worker
-from suites.check.bridge import adapter_of
-from suites.check.functions import load
 from suites.check.probes.probing import USUAL_DRAWS
-from suites.check.subject import CheckSettings, Subject
-from suites.check.target import Target
-from tests.check.graded import FOLDER
+from suites.check.subject import CheckSettings
+from tests.check.detection import FOLDER, Control, report
 
 #: check -> the sound buffer on which it is made
 CHECKS = {
@@ -24,12 +18,8 @@ CHECKS = {
 
 def looked_at(check: str, draws: int) -> int:
     """Return how much the check looked at."""
-    functions = load((FOLDER / CHECKS[check]).read_text(encoding="utf-8"), f"{check}_functions.py")
-    subject = Subject(functions, CheckSettings(draws=draws, processes=2))
-    part = next(part for part in checks.PARTS if check in part.checks)
-    reports: list[Any] = []
-    worker.work(Target(subject, adapter_of(subject), ""), [part], reports.append)
-    return reports[-1][check]["looked_at"]
+    sound = Control(check, "", (FOLDER / CHECKS[check]).read_text(encoding="utf-8"))
+    return report(sound, CheckSettings(draws=draws, processes=2))["looked_at"]
 
 
 @pytest.mark.parametrize("check", CHECKS)
