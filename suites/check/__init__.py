@@ -23,8 +23,8 @@ def check(
     API family, for a class that does not show its own; `project` is the folder from which the module is imported;
     `only` names checks; `settings` are those of `suites.check.subject.CheckSettings`, such as `draws` and `seconds`.
 
-    Raises `suites.check.run.CouldNotCheck` if the buffer cannot be called at all, and ValueError for a class that
-    cannot be imported by its name.
+    Raises `suites.check.run.CouldNotCheck` if the buffer cannot be called at all or a check is unknown, and ValueError
+    for a class that cannot be imported by its name.
     """
     from suites.check import run  # needs NumPy, which suites.check.venv does without
 

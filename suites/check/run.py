@@ -88,6 +88,8 @@ def run(
 
     Raises `CouldNotCheck`.
     """
+    if unknown := checked.only - checks.BEHAVIOURS.keys():
+        raise CouldNotCheck(f"check must be one of {', '.join(checks.BEHAVIOURS)}, got {', '.join(sorted(unknown))}")
     parts, found = checks.selected(checked.only), []
     with tempfile.TemporaryFile() as log:
         starting = _Starting(checked, settings, log)

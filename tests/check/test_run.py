@@ -253,6 +253,12 @@ def test_an_unknown_check_is_refused(tmp_path):
     assert done.returncode == 2 and "check must be one of" in done.stderr
 
 
+def test_an_unknown_check_is_refused_by_the_function():
+    """A report without outcomes would be true."""
+    with pytest.raises(CouldNotCheck, match=r"check must be one of .*, got unifrom"):
+        check("buffer:Ring", only=("unifrom",))
+
+
 def test_a_test_of_another_project_checks_its_buffer_in_one_line(tmp_path):
     source = "def test_replay(check_buffer):\n    check_buffer('buffer.py', only=('uniform', 'empty'), draws=2_000)\n"
     (tmp_path / "test_mine.py").write_text(source)
