@@ -63,7 +63,7 @@ def silent(check: str, ended: Ended) -> dict[str, Any]:
     word = "waits" if ended.hung else "kills the process"
     how = "no answer in time" if ended.hung else ended.how
     evidence = f"{how}, in {ended.last_call}" if ended.last_call else how
-    if ended.bold and word in list(checks.BEHAVIOURS[check]):
+    if ended.announced and word in list(checks.BEHAVIOURS[check]):
         return {"word": word, "evidence": evidence, "looked_at": 1, "script": ""}
     return {"outcome": DIED, "reason": evidence}
 

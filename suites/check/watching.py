@@ -47,7 +47,7 @@ class Ended:
 
     hung: bool  # a call did not return
     slow: bool  # the part took too long, although its calls returned
-    bold: bool  # during an announced call
+    announced: bool  # during an announced call
     how: str  # "signal 11 (SIGSEGV)", "exit status 1", or what it took too much of
     last_call: str
 
@@ -121,7 +121,7 @@ class Worker:
         resident = sum(map(_resident, pids))
         return sum(map(_proportional, pids)) if resident > self._allowed and len(pids) > 1 else resident
 
-    def end(self, hung: bool = False, slow: bool = False, bold: bool = False, too_much: str = "") -> Ended:
+    def end(self, hung: bool = False, slow: bool = False, announced: bool = False, too_much: str = "") -> Ended:
         """End the worker and its children, and return how it ended."""
         if not hung and not slow and not too_much:
             with suppress(subprocess.TimeoutExpired):  # it closed its pipe, and may be about to exit
@@ -134,7 +134,7 @@ class Worker:
         os.close(self._reads)
         os.close(self._page)
         how = f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
-        return Ended(hung, slow, bold, too_much or how, call)
+        return Ended(hung, slow, announced, too_much or how, call)
 
 
 def _children(pid: int) -> Iterator[int]:
@@ -184,14 +184,14 @@ def observe(
     worker: Worker, checks: Sequence[str], limits: Limits, silent: Callable[[str, Ended], dict[str, Any]]
 ) -> tuple[Reports, bool]:
     """Return the reports of the worker's next part, and whether the worker ended or had to be ended."""
-    bold = False
+    announced = False
     try:
         worker.ready()
-        while (said := worker.line(limits.part, limits.patience if bold else limits.stall)) == RISK:
-            bold = True
+        while (said := worker.line(limits.part, limits.patience if announced else limits.stall)) == RISK:
+            announced = True
     except (TimeoutError, EOFError, MemoryError) as error:
         late = isinstance(error, TimeoutError)
-        hung = isinstance(error, Stalled) or (late and (bold or limits.stall == math.inf))
-        ended = worker.end(hung, late and not hung, bold, limits.exceeded_by(error))
+        hung = isinstance(error, Stalled) or (late and (announced or limits.stall == math.inf))
+        ended = worker.end(hung, late and not hung, announced, limits.exceeded_by(error))
         return {check: silent(check, ended) for check in checks}, True
     return said, False

@@ -117,7 +117,7 @@ def _start(
 def _silent(check: str, ended: Ended, setting: ConformanceSettings) -> dict:
     """Return the report of a check whose part did not finish."""
     word = "waits" if ended.hung else "kills the process"
-    if ended.bold and word in list(Contract.CHECKS[check]):
+    if ended.announced and word in list(Contract.CHECKS[check]):
         patience = f"the call had not returned after {setting.patience:g} s"
         about = patience if ended.hung else f"the process ended with {ended.how}"
         return asdict(Seen(word, about, 1))
