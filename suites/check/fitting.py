@@ -23,11 +23,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from suites.check import names, returns, signatures
-from suites.check.functions import FUNCTIONS, OPTIONS
+from suites.check.functions import FUNCTIONS, OPTIONS, REQUIRED
 from suites.check.returns import Returned
 from suites.check.signatures import Accepted
 
-REQUIRED = ("make", "add", "sample")
 STATED = ("OPTIONAL", "RETURNS", "ANNOTATED", "NEEDS")
 ALTERNATIVE = {"gymnasium": "gym"}  # a class may use the older of two packages with one interface
 #: A space as far as a class needs that imports neither of them.

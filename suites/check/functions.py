@@ -45,6 +45,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+REQUIRED = ("make", "add", "sample")
+FUNCTIONS = (*REQUIRED, "update", "size", "add_batch", "windows", "save", "load", "at", "cut")
 #: Arguments that `make` may name besides the capacity, and what they are if nothing else is asked for.
 OPTIONS: Mapping[str, Any] = {
     "obs_shape": (4,),
@@ -134,7 +136,7 @@ def load(source: str, where: str, buffer: type | None = None, imported: str = ""
     except Exception as error:
         raise BadFunctions(f"{where} cannot be run: {type(error).__name__}: {error}") from error
     named = {name: defined[name] for name in FUNCTIONS if callable(defined.get(name))}
-    if lacking := [name for name in ("make", "add", "sample") if name not in named]:
+    if lacking := [name for name in REQUIRED if name not in named]:
         raise BadFunctions(f"{where} must define make, add and sample, but lacks {', '.join(lacking)}")
     return BufferFunctions(named, source, imported, family=family, **promised(defined, where))
 
@@ -154,6 +156,3 @@ def promised(defined: Mapping[str, Any], where: str) -> dict[str, Any]:
         "stores_final_obs": bool(defined.get("STORES_FINAL_OBS")),
         "shared": bool(defined.get("SHARED")),
     }
-
-
-FUNCTIONS = ("make", "add", "sample", "update", "size", "add_batch", "windows", "save", "load", "at", "cut")

@@ -13,6 +13,8 @@ from suites.check.checks import SHOWN, ShownCheck
 from suites.check.watching import Ended
 from suites.check.worker import ABSENT, RAISED, WRONG
 
+DIED, LATE = "died", "late"  # outcomes of a check whose worker did not finish
+
 
 class CheckVerdict(StrEnum):
     FAULT = "fault"
@@ -51,9 +53,6 @@ def outcome(check: str, report: Mapping[str, Any]) -> CheckOutcome:
     known = {ABSENT: CheckVerdict.ABSENT} | dict.fromkeys((RAISED, WRONG, DIED), CheckVerdict.FAULT)
     verdict = known.get(report["outcome"], CheckVerdict.UNCHECKED)
     return CheckOutcome(check, verdict, report["outcome"], report["reason"])
-
-
-DIED, LATE = "died", "late"
 
 
 def silent(check: str, ended: Ended) -> dict[str, Any]:
