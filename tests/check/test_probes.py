@@ -195,6 +195,8 @@ def annealing(kind: type, *, takes_priority: bool = True) -> Subject:
     """Return a subject whose `sample` takes no beta. Without priorities of new rows, these are set by many updates."""
     source = (FOLDER / "plain_functions.py").read_text()
     source = source.replace("size, beta=None", "size").replace("size, beta)", "size)")
+    if not takes_priority:
+        source = source.replace(", priority=None", "").replace(", priority=priority", "")
     return Subject(
         load(source.replace("from tests.check.plain import PlainBuffer as Buffer", ""), "own.py", kind), SETTING
     )
