@@ -48,7 +48,7 @@ def test_a_planted_fault_of_sharing_is_found(fault, check, word, tmp_path):
     assert seen.word == word, seen
     body = seen.script.splitlines()
     program = script(shared(fault).functions, body)
-    assert len(program.splitlines()) <= MOST_LINES + 10 and len(seen.evidence) <= CHARACTERS
+    assert len(program.splitlines()) <= MOST_LINES and len(seen.evidence) <= CHARACTERS
     assert not runs(program, tmp_path)
     assert runs(script(shared().functions, body), tmp_path)
 
