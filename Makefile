@@ -31,7 +31,7 @@ bench: .venv/.built $(ALSO) ## benchmark the buffers on this machine, then write
 apex: .peers/torch/.built ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10 or SECONDS=600] [RESUME=folder]; over hosts: [HOSTS=3 in all, the first for the learner, made of this machine (needs root)] [LOSE_HOST=30, seconds] [ADDRESS=auto, of a Ray cluster]
 r2d2: .peers/torch/.built ## train a recurrent DQN on sequences, on a task that needs memory, in less than a minute: [SEED=0] [AGENT=R2D2] [BUFFER=cpprb_impl or reverb]; with SEEDS=5 seeds, every agent unless AGENT is given, and write a record
 check: ## check a replay buffer, yours or a library's, in a minute (docs/check.md): BUFFER=module:Class or file.py [PROJECT=folder of the module] [LIKE=sb3|cpprb|...] [QUICK=1 or LONG=1] [PROCESSES=4] [ONLY=checks] [PYTHON=that can import it]
-check-corpus: .venv/.built .peers/torch/.built .peers/jax/.built ## check the releases of other libraries that had a published fault, and those that mended it (downloads 80 MB): [ARGS='18 19 --quick']
+check-corpus: .venv/.built .peers/torch/.built .peers/jax/.built ## check the releases of other libraries that had a published fault, and those that fixed it (downloads 80 MB): [ARGS='18 19 --quick']
 contribute: .venv/.built ## measure this machine for the project's page, in 20 minutes; docs/contribute.md says how to send the record
 report: .venv/.built ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 site: .venv/.installed ## make one page to look figures up in, from all committed records and your own, or from RUN="a.json b.json"

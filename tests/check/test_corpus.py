@@ -27,7 +27,7 @@ SILENT = CheckOutcome("time_limits", CheckVerdict.PASSED, "bootstraps")
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_names_pinned_releases_and_a_python(fault):
-    for release in filter(None, (fault.broken, fault.mended)):
+    for release in filter(None, (fault.broken, fault.fixed)):
         assert release == releases.INSTALLED or re.fullmatch(r"[\w-]+==[\w.]+", release)
     assert fault.python in ("", *releases.table()["python"]) or venvs.is_known(fault.python)
     assert fault.checks or fault.out_of_scope
@@ -51,15 +51,15 @@ def test_a_fault_is_found_by_its_own_checks_only():
     assert not CorpusResult(FAULT, [OTHER], [SILENT]).is_as_published
 
 
-def test_a_fault_that_the_mended_release_has_is_not_silent():
+def test_a_fault_that_the_fixed_release_has_is_not_silent():
     result = CorpusResult(FAULT, [FOUND], [FOUND])
     assert result.still_found_by == [FOUND] and not result.is_as_published
 
 
-def test_a_mended_release_that_was_not_checked_is_not_silent():
+def test_a_fixed_release_that_was_not_checked_is_not_silent():
     assert not CorpusResult(FAULT, [FOUND], "no such release").is_as_published
     assert not CorpusResult(FAULT, [FOUND], [replace(SILENT, verdict=CheckVerdict.UNCHECKED)]).is_as_published
-    assert CorpusResult(replace(FAULT, mended=""), [FOUND], "").is_as_published
+    assert CorpusResult(replace(FAULT, fixed=""), [FOUND], "").is_as_published
 
 
 def test_checks_that_were_not_made_are_no_faults():

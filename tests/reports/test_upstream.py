@@ -29,6 +29,6 @@ def test_a_draft_is_listed_and_its_script_is_short(draft):
     "draft", [path for path in DRAFTS if path.name.startswith("cpprb")], ids=lambda path: path.stem
 )
 def test_the_script_of_a_draft_fails_with_the_pinned_release(draft, tmp_path):
-    """If it passes, the library has mended the fault, and the draft can go."""
+    """If it passes, the library has fixed the fault, and the draft can go."""
     done = subprocess.run([sys.executable, "-c", script(draft)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and "AssertionError" in done.stderr.splitlines()[-1], done.stderr

@@ -1,9 +1,9 @@
-"""Check the releases that had a published fault, and those that mended it.
+"""Check the releases that had a published fault, and those that fixed it.
 
     python -m suites.check.corpus [NUMBER ...] [--quick] [--all]
 
 The releases are downloaded once, and unpacked into .cache/check-corpus. A fault is found if one of its checks
-(releases.toml) fails for the broken release. It is silent if none of them fails for the mended one, which may also
+(releases.toml) fails for the broken release. It is silent if none of them fails for the fixed one, which may also
 refuse. Exit status: 0 if all are found and silent, 1 if not.
 """
 
@@ -26,7 +26,7 @@ from suites.check.subject import CheckSettings
 
 SETTINGS = CheckSettings(draws=4_000, patience=20.0, seconds=600.0)
 OUT = venvs.CHECKOUT / "build" / "check-corpus"
-COLUMNS = ("#", "library", "fault", "reference", "broken", "mended", "found by", "mended release")
+COLUMNS = ("#", "library", "fault", "reference", "broken", "fixed", "found by", "fixed release")
 
 
 @dataclass(frozen=True)
@@ -35,37 +35,37 @@ class CorpusResult:
 
     fault: Fault
     broken: Sequence[CheckOutcome] | str
-    mended: Sequence[CheckOutcome] | str
+    fixed: Sequence[CheckOutcome] | str
 
     @property
     def found_by(self) -> list[CheckOutcome]:
         """Return the faults of the broken release that are this one. As long as no checks are known for it, these are
-        the faults that the mended release does not have."""
+        the faults that the fixed release does not have."""
         if self.fault.checks:
             return self._own(self.broken)
-        mended = {each.check for each in faults(self.mended)}
-        return [each for each in faults(self.broken) if each.check not in mended and not isinstance(self.mended, str)]
+        fixed = {each.check for each in faults(self.fixed)}
+        return [each for each in faults(self.broken) if each.check not in fixed and not isinstance(self.fixed, str)]
 
     @property
     def still_found_by(self) -> list[CheckOutcome]:
-        """Return the faults of the mended release that are this one."""
-        return self._own(self.mended)
+        """Return the faults of the fixed release that are this one."""
+        return self._own(self.fixed)
 
     def _own(self, seen: Sequence[CheckOutcome] | str) -> list[CheckOutcome]:
         return [each for each in faults(seen) if each.check in self.fault.checks]
 
     @property
     def unchecked(self) -> list[CheckOutcome]:
-        """Return the fault's checks that could not be made of the mended release."""
-        outcomes = [] if isinstance(self.mended, str) else self.mended
+        """Return the fault's checks that could not be made of the fixed release."""
+        outcomes = [] if isinstance(self.fixed, str) else self.fixed
         return [each for each in outcomes if each.check in self.fault.checks and each.verdict is CheckVerdict.UNCHECKED]
 
     @property
     def is_as_published(self) -> bool:
         if self.fault.out_of_scope:
             return True
-        is_silent = not self.still_found_by and not self.unchecked and not isinstance(self.mended, str)
-        return bool(self.found_by) and (is_silent or not self.fault.mended)
+        is_silent = not self.still_found_by and not self.unchecked and not isinstance(self.fixed, str)
+        return bool(self.found_by) and (is_silent or not self.fault.fixed)
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -73,8 +73,8 @@ class CorpusResult:
         fault = self.fault
         found = ", ".join(each.check for each in self.found_by) or fault.out_of_scope or _why(self.broken, "missed")
         silent = ", ".join(f"{each.check} {each.verdict}" for each in [*self.still_found_by, *self.unchecked])
-        silent = "" if fault.out_of_scope or not fault.mended else silent or _why(self.mended, "silent")
-        versions = (fault.broken.replace("==", " "), fault.mended.replace("==", " ") or "never")
+        silent = "" if fault.out_of_scope or not fault.fixed else silent or _why(self.fixed, "silent")
+        versions = (fault.broken.replace("==", " "), fault.fixed.replace("==", " ") or "never")
         return (str(fault.number), fault.library, fault.fault, fault.reference, *versions, found, silent)
 
 
@@ -123,19 +123,19 @@ def main() -> int:
             results.append(CorpusResult(fault, "", ""))
         else:
             broken = of_release(fault, fault.broken, only)
-            results.append(CorpusResult(fault, broken, of_release(fault, fault.mended, only) if fault.mended else ""))
+            results.append(CorpusResult(fault, broken, of_release(fault, fault.fixed, only) if fault.fixed else ""))
         show(results[-1], args.all)
         write(results)
     return 0 if all(each.is_as_published for each in results) else 1
 
 
 def show(result: CorpusResult, every: bool) -> None:
-    number, library, _, _, broken, mended, found, silent = result.row
-    print(f"{number:>3} {library}, {broken}: {found} | {mended}: {silent}", flush=True)
+    number, library, _, _, broken, fixed, found, silent = result.row
+    print(f"{number:>3} {library}, {broken}: {found} | {fixed}: {silent}", flush=True)
     for each in [*result.found_by, *result.still_found_by]:
         print(f"      {each.check}: {each.word}; {each.evidence}", flush=True)
     if every:
-        for release, seen in (("broken", result.broken), ("mended", result.mended)):
+        for release, seen in (("broken", result.broken), ("fixed", result.fixed)):
             for each in [] if isinstance(seen, str) else seen:
                 print(f"      {release}, {each.verdict}, {each.check}: {each.word}; {each.evidence}")
     sys.stdout.flush()

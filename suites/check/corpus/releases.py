@@ -28,14 +28,14 @@ class NotObtained(Exception):  # noqa: N818 (a state, with its reason)
 
 @dataclass(frozen=True)
 class Fault:
-    """A published fault. A release is "name==version", or `INSTALLED`; `mended` is "" if there is none."""
+    """A published fault. A release is "name==version", or `INSTALLED`; `fixed` is "" if there is none."""
 
     number: int
     library: str
     fault: str
     reference: str
     broken: str
-    mended: str
+    fixed: str
     python: str  # a venv of `adapters.venvs`, "" for the common one, or a version such as "3.8"
     functions: str  # a file in functions/
     checks: tuple[str, ...] = ()  # that a fault of the broken release must fail
