@@ -33,6 +33,8 @@ def target(
     """Return the buffer named by `module:Class`, the path of a Python file, or "peer:" and a peer's name. Modules are
     also looked for in the folder `project`. The functions of a file are run by the Python `through`, if it is given.
     Raises `BadFunctions`."""
+    if buffer.endswith(".py") and not Path(buffer).is_file():
+        raise BadFunctions(f"BUFFER must be module:Class or an existing Python file, got {buffer!r}")
     if through is not None:
         return _of(remote.load(Path(buffer), through, project), setting, _through(Path(buffer)))
     if project is not None:
@@ -47,8 +49,6 @@ def target(
 
 
 def _from_file(file: Path, setting: CheckSettings) -> Target:
-    if not file.is_file():
-        raise BadFunctions(f"no such file: {file}")
     source = file.read_text(encoding="utf-8")
     sys.path.insert(0, str(file.resolve().parent))
     return _of(functions.load(source, str(file)), setting, _through(file))

@@ -180,6 +180,12 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, at_import, said):
         report_of(str(source), "uniform", settings=replace(SETTINGS, memory=1 << 30))
 
 
+@pytest.mark.parametrize("through", [None, sys.executable])
+def test_a_missing_file_is_named(tmp_path, through):
+    with pytest.raises(CouldNotCheck, match=r"existing Python file, got '.*missing\.py'"):
+        run(Checked(str(tmp_path / "missing.py"), through=through), SETTINGS)
+
+
 def test_a_trial_that_fails_deep_in_a_library_names_the_line_of_the_file(tmp_path):
     deep = "def dig(left):\n    return dig(left - 1) if left else {}['no row']"
     (tmp_path / "library.py").write_text(deep)
