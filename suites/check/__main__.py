@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suites.check import output
+from suites.check.checks import named
 from suites.check.outcome import CheckVerdict
 from suites.check.run import Checked, CouldNotCheck, run
 from suites.check.subject import CheckSettings
@@ -40,7 +41,7 @@ def main() -> int:
     length.add_argument("--long", dest="settings", action="store_const", const=LONG)
     parser.add_argument("--out", type=Path, default=Path("build/check"), help="default: %(default)s")
     args = parser.parse_args()
-    only = frozenset(filter(None, args.only.split(",")))
+    only = named(args.only)
     if args.project is not None and not args.project.is_dir():
         parser.error(f"project must be a folder, got {str(args.project)!r}")
     try:

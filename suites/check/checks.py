@@ -110,8 +110,15 @@ PARTS = (
 )
 
 
+def named(names: str) -> frozenset[str]:
+    """Return the checks in a comma-separated list."""
+    return frozenset(filter(None, names.split(",")))
+
+
 def selected(only: frozenset[str]) -> tuple[CheckPart, ...]:
-    """Return the parts of these checks, or all parts."""
+    """Return the parts of these checks, or all parts. Raises ValueError if a check is unknown."""
+    if unknown := only - BEHAVIOURS.keys():
+        raise ValueError(f"check must be one of {', '.join(BEHAVIOURS)}, got {', '.join(sorted(unknown))}")
     return tuple(part for part in PARTS if not only or only & {*part.checks})
 
 

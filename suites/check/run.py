@@ -88,9 +88,10 @@ def run(
 
     Raises `CouldNotCheck`.
     """
-    if unknown := checked.only - checks.BEHAVIOURS.keys():
-        raise CouldNotCheck(f"check must be one of {', '.join(checks.BEHAVIOURS)}, got {', '.join(sorted(unknown))}")
-    parts, found = checks.selected(checked.only), []
+    try:
+        parts, found = checks.selected(checked.only), []
+    except ValueError as error:
+        raise CouldNotCheck(str(error)) from None
     with tempfile.TemporaryFile() as log:
         starting = _Starting(checked, settings, log)
         for number, (part, reports) in enumerate(starting.observed(parts)):

@@ -131,7 +131,7 @@ def main() -> int:
             tell({BAD: failed(error, found.subject)})
             return 2
         tell({"called": found.called})
-        work(found, checks.selected(frozenset(filter(None, args.only.split(","))))[args.first :], tell)
+        work(found, checks.selected(checks.named(args.only))[args.first :], tell)
     return 0
 
 

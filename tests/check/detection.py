@@ -226,7 +226,8 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="measure faults of which there is a record, too")
     parser.add_argument("--only", default="", metavar="CHECKS", help="comma-separated names of checks")
     args = parser.parse_args()
-    only = [*filter(None, args.only.split(","))]
+    only = checks.named(args.only)
+    checks.selected(only)  # raises if a check is unknown
     every = [*controls(), *graded_controls()]
     wanted = [each for each in every if not only or each.check in only]
     names = {(each.check, each.fault, each.size) for each in every}

@@ -91,7 +91,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="CHECKS", help="comma-separated names of checks")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    only = frozenset(filter(None, args.only.split(",")))
+    only = checks.named(args.only)
     names, commit, studies = [each for part in checks.selected(only) for each in part.checks], revision(), saved()
     study = next((each for each in studies if (each["commit"], each["checks"]) == (commit, names)), None)
     if study is None:

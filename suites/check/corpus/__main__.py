@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from adapters import venvs
-from suites.check.checks import BEHAVIOURS
+from suites.check.checks import BEHAVIOURS, named
 from suites.check.corpus import releases
 from suites.check.corpus.releases import Fault, NotObtained
 from suites.check.outcome import CheckOutcome, CheckVerdict
@@ -116,7 +116,7 @@ def main() -> int:
     results = []
     for number in args.numbers or known:
         fault = known[number]
-        only = frozenset(filter(None, args.only.split(",")))
+        only = named(args.only)
         if args.quick:
             only = frozenset(fault.checks) & BEHAVIOURS.keys()
         if fault.out_of_scope:
