@@ -84,3 +84,9 @@ def test_a_wheel_is_unpacked_as_it_is(tmp_path):
 def unpacked(archive: Path) -> list[str]:
     releases._unpack(archive, archive.parent / "unpacked")
     return sorted(each.name for each in (archive.parent / "unpacked").iterdir())
+
+
+def test_the_page_shows_the_faults_of_the_file():
+    page = (venvs.CHECKOUT / "docs" / "check-corpus.md").read_text(encoding="utf-8")
+    rows = [tuple(map(str.strip, line.split("|")[1:7])) for line in page.splitlines() if re.match(r"\| \d", line)]
+    assert rows == [CorpusResult(each, "", "").row[:6] for each in FAULTS.values()]
