@@ -6,7 +6,7 @@ absent: then the call lacks it, and so does the function that would have passed 
 classes that the first one does not fit; so are `add__x` and `sample__x`. `sample__prioritized` is for classes that
 `update` fits, and `sample` for the others. Further names that a file may define:
 
-    RETURNS     {name of a function: what its `sample` returns} ("columns", "dict", "rows", "not_done")
+    RETURNS     {name of a function: what its `sample` returns} ("columns", "dict", "object", "rows", "not_done")
     ANNOTATED   {argument of the constructor: a word in its annotation}
     NEEDS       functions that must fit, besides make, add and sample
     COLUMNS     the order of a tuple that `sample` returns; replaced by the class's own, if its source shows it
@@ -24,7 +24,7 @@ from typing import Any
 
 from suites.check import names, returns, signatures
 from suites.check.functions import FUNCTIONS, OPTIONS, REQUIRED
-from suites.check.returns import Returned
+from suites.check.returns import STEP, WEIGHED, Returned
 from suites.check.signatures import Accepted
 
 STATED = ("OPTIONAL", "RETURNS", "ANNOTATED", "NEEDS")
@@ -39,7 +39,6 @@ OTHER = "__"  # between a function's name and that of another way to write it
 PRIORITIZED = "__prioritized"
 ADDS = names.METHODS[0]
 SIZE = "batch_size"
-WEIGHED = ("weights", "indexes")  # follow a step's columns
 
 
 class Misfit(Exception):  # noqa: N818 (what is found)
@@ -257,10 +256,12 @@ def _set_columns(tree: ast.Module, buffer: type, kept: Mapping[str, ast.Function
     """Replace COLUMNS and KEYS by what the class's source says, or COLUMNS by the order of the arguments of its add."""
     read = _returned(kept["sample"], buffer)
     for name, node in _assigned(tree):
-        if name == "KEYS" and read.kind == "dict" and read.columns:
+        if name == "KEYS" and read.kind in ("dict", "object") and read.columns:
             node.value = ast.parse(repr(dict(read.columns)), mode="eval").body
         elif name == "COLUMNS":
-            columns = read.columns if isinstance(read.columns, tuple) and read.columns else _order(kept["add"], buffer)
+            order = _order(kept["add"], buffer)
+            columns = read.columns if isinstance(read.columns, tuple) and read.columns else order
+            columns = [name for each in columns for name in (order if each == STEP else (each,))]
             weighed = [each for each in WEIGHED if each not in columns]
             node.value = ast.parse(repr((*columns, *weighed)), mode="eval").body if columns else node.value
 

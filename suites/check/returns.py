@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from suites.check.names import COUNTERS, column, ends
 
+WEIGHED = ("weights", "indexes")  # follow a step's columns
+STEP = "step"
+
 
 @dataclass(frozen=True)
 class Returned:
-    """What a method returns: "columns" (a tuple of these), "dict" (these keys, by column) or "rows"."""
+    """What a method returns: "columns" (a tuple of these), "dict" or "object" (these keys or
+    attributes, by column), or "rows"."""
 
     kind: str = ""  # "" if its source does not say
-    columns: Mapping[str, str] | tuple[str, ...] = ()
+    columns: Mapping[str, str] | tuple[str, ...] = ()  # `STEP` stands for the arguments of `add`, in their order
 
 
 def returned(buffer: type, name: str, depth: int = 2) -> Returned:
@@ -49,15 +54,18 @@ def _kind(value: ast.expr, assigned: Mapping[str, ast.expr], buffer: type, depth
     if isinstance(value, ast.Name) and value.id in assigned:
         rest = {name: other for name, other in assigned.items() if name != value.id}
         return _kind(assigned[value.id], rest, buffer, depth)
+    if isinstance(value, ast.DictComp) and isinstance(value.generators[0].iter, (ast.Tuple, ast.List)):
+        return _keys([each.value for each in value.generators[0].iter.elts if isinstance(each, ast.Constant)])
     if isinstance(value, ast.DictComp) and isinstance(items := value.generators[0].iter, ast.Call):
         of = items.func.value if isinstance(items.func, ast.Attribute) else items.func
-        return _kind(of, assigned, buffer, depth)
+        held = _kind(_held(of, buffer), assigned, buffer, depth)
+        return held if held.kind == "dict" else Returned("dict")
     if isinstance(value, ast.Dict):
         return _keys([key.value for key in value.keys if isinstance(key, ast.Constant)])
     if isinstance(value, ast.Tuple):
-        roles = [_role(each, assigned) or f"column {place}" for place, each in enumerate(value.elts)]
-        known = {"obs", "act"} <= set(roles) and len(set(roles)) == len(roles)
-        return Returned("columns", ends(roles) if known else ())
+        return _columns([STEP if isinstance(each, ast.Starred) else _role(each, assigned) for each in value.elts])
+    if isinstance(value, ast.BinOp) and isinstance(value.right, (ast.Tuple, ast.List)):
+        return _columns([STEP, *(_role(each, assigned) for each in value.right.elts)])
     if isinstance(value, ast.ListComp):
         return Returned("columns" if "zip(" in ast.unparse(value.generators[0].iter) else "rows")
     if isinstance(value, ast.Call):
@@ -66,13 +74,43 @@ def _kind(value: ast.expr, assigned: Mapping[str, ast.expr], buffer: type, depth
             return _keys([each.arg for each in value.keywords])
         if called == "zip":
             return Returned("columns")
-        if called == "list" and value.args:
+        if made := _record(value, buffer):
+            return made
+        if called in ("list", "tuple") and value.args:
             return _kind(value.args[0], assigned, buffer, depth)
         if called in ("sample", "choices") and not ast.unparse(value.func).startswith(("self.", "super")):
             return Returned("rows")
         if ast.unparse(value.func).startswith("self.") and depth and called in dir(buffer):
             return returned(buffer, called, depth - 1)
     return Returned()
+
+
+def _columns(roles: Sequence[str | None]) -> Returned:
+    if STEP in roles:  # what follows a step is its weight and its index, in this order unless the names say otherwise
+        absent = [each for each in WEIGHED if each not in roles]
+        roles = [role or (absent.pop(0) if absent else None) for role in roles]
+    places = [role or f"column {place}" for place, role in enumerate(roles)]
+    known = STEP in places or {"obs", "act"} <= set(places)
+    return Returned("columns", ends(places) if known and len(set(places)) == len(places) else ())
+
+
+def _held(value: ast.expr, buffer: type) -> ast.expr:
+    """Return what the constructor assigns to an attribute, or the expression itself."""
+    tree = _tree(buffer.__init__)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == ast.unparse(value):
+            return node.value
+    return value
+
+
+def _record(value: ast.Call, buffer: type) -> Returned | None:
+    """Return the fields of the namedtuple or dataclass of the class's module that this call makes, if it makes one."""
+    made = getattr(sys.modules.get(buffer.__module__), getattr(value.func, "id", ""), None)
+    if isinstance(made, type) and issubclass(made, tuple) and hasattr(made, "_fields"):
+        return _columns([column(name) for name in made._fields])
+    if isinstance(made, type) and is_dataclass(made):
+        return replace(_keys([each.name for each in fields(made)]), kind="object")
+    return None
 
 
 def _keys(keys: Sequence[Any]) -> Returned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque, namedtuple
+from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -138,6 +139,41 @@ class BaselinesPrioritized(Baselines):
             self.priorities[index] = priority
 
 
+class BaselinesStarred(BaselinesPrioritized):
+    """Returns the indexes before the weights."""
+
+    def sample(self, batch_size, beta):
+        *step, weights, indices = super().sample(batch_size, beta)
+        return (*step, np.array(indices), weights)
+
+
+class BaselinesOfFields(Baselines):
+    """Keeps columns in a dict, and names them in the constructor only."""
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.data = {name: [] for name in ("obs", "obs2", "act", "rew", "done")}
+
+    def sample(self, batch_size):
+        obs, act, rew, obs2, done = super().sample(batch_size)
+        self.data = {"obs": obs, "obs2": obs2, "act": act, "rew": rew, "done": done}
+        return {key: np.array(value) for key, value in self.data.items()}
+
+
+@dataclass
+class Batch:
+    observations: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    next_observations: np.ndarray
+    terminated: np.ndarray
+
+
+class OfDataclass(Baselines):
+    def sample(self, batch_size):
+        return Batch(*super().sample(batch_size))
+
+
 class OtherOrder(Rows):
     """Baselines' API, its columns in another order than the arguments of its add."""
 
@@ -183,6 +219,11 @@ class Zipped(Tutorial):
 
     def sample(self, batch_size):
         return zip(*random.sample(self.memory, batch_size), strict=True)
+
+
+class ZippedRecord(Tutorial):
+    def sample(self, batch_size):
+        return Transition(*zip(*random.sample(self.memory, batch_size), strict=True))
 
 
 class Td3:

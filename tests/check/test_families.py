@@ -32,10 +32,14 @@ STANDINS = {
     standins.CpprbPrioritized: "cpprb",
     standins.Baselines: "baselines",
     standins.BaselinesPrioritized: "baselines",
+    standins.BaselinesStarred: "baselines",
+    standins.BaselinesOfFields: "baselines",
+    standins.OfDataclass: "baselines",
     standins.OtherOrder: "baselines",
     standins.Truncations: "baselines",
     standins.Tutorial: "memory",
     standins.Zipped: "memory",
+    standins.ZippedRecord: "memory",
     standins.Td3: "arrays",
     standins.Td3OfFixedBatch: "arrays",
     standins.Rlkit: "arrays",
@@ -53,7 +57,7 @@ STANDINS = {
 }
 PRIORITIZED = (
     *(standins.CpprbPrioritized, standins.BaselinesPrioritized, standins.PfrlPrioritized),
-    standins.FixedBatchOfSteps,
+    *(standins.BaselinesStarred, standins.FixedBatchOfSteps),
 )
 FAVOURED = 8  # a row
 #: module:class or module:function of a library -> family

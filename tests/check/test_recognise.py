@@ -163,6 +163,11 @@ def test_columns_are_read_from_the_source() -> None:
     assert returned(standins.SpinningUp, "sample_batch").columns["next_obs"] == "obs2"
     assert returned(standins.Tutorial, "sample").kind == "rows"
     assert returned(standins.Zipped, "sample").kind == "columns"
+    assert returned(standins.ZippedRecord, "sample").columns == ("obs", "act", "next_obs", "rew")
+    assert returned(standins.BaselinesStarred, "sample").columns == ("step", "indexes", "weights")
+    assert returned(standins.BaselinesPrioritized, "sample").columns == ("step", "weights", "indexes")
+    assert returned(standins.OfDataclass, "sample").columns["next_obs"] == "next_observations"
+    assert returned(standins.BaselinesOfFields, "sample").columns["next_obs"] == "obs2"
 
 
 def test_attribute_that_counts_rows_is_not_the_capacity() -> None:

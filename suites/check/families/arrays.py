@@ -6,7 +6,13 @@ Observations have one axis where the class takes a number of dimensions. Actions
 import numpy as np
 
 OPTIONAL = ("seed", "device", "beta", "alpha", "batch_size", "n_step", "gamma", "env_info_sizes", "env_info")
-RETURNS = {"sample": "columns", "sample__not_done": "not_done", "sample__dict": "dict", "sample__rows": "rows"}
+RETURNS = {
+    "sample": "columns",
+    "sample__not_done": "not_done",
+    "sample__dict": "dict",
+    "sample__object": "object",
+    "sample__rows": "rows",
+}
 COLUMNS = ("obs", "act", "next_obs", "rew", "done", "weights", "indexes")
 KEYS = {"obs": "obs", "next_obs": "obs2", "act": "act", "rew": "rew", "done": "done"}
 
@@ -89,6 +95,12 @@ def sample__not_done(buffer, n, beta=0.4):
 def sample__dict(buffer, n, beta=0.4):
     batch = buffer.sample_batch(batch_size=n, beta=beta)
     return {name: batch[key] for name, key in KEYS.items()} | {"act": whole(np.asarray(batch[KEYS["act"]]))}
+
+
+def sample__object(buffer, n, beta=0.4):
+    batch = buffer.sample_batch(batch_size=n, beta=beta)
+    columns = {name: getattr(batch, key) for name, key in KEYS.items()}
+    return columns | {"act": whole(np.asarray(columns["act"]))}
 
 
 def sample__rows(buffer, n, beta=0.4):

@@ -1,7 +1,13 @@
 """OpenAI Baselines' ReplayBuffer and PrioritizedReplayBuffer, and the many classes like them: a tuple of columns."""
 
 OPTIONAL = ("alpha", "beta", "seed")
-RETURNS = {"sample": "columns", "sample__not_done": "not_done", "sample__dict": "dict", "sample__rows": "rows"}
+RETURNS = {
+    "sample": "columns",
+    "sample__not_done": "not_done",
+    "sample__dict": "dict",
+    "sample__object": "object",
+    "sample__rows": "rows",
+}
 COLUMNS = ("obs", "act", "rew", "next_obs", "done", "weights", "indexes")
 KEYS = {"obs": "obs", "act": "act", "rew": "rew", "next_obs": "next_obs", "done": "done"}
 
@@ -30,6 +36,11 @@ def sample__not_done(buffer, n, beta=0.4):
 def sample__dict(buffer, n, beta=0.4):
     batch = buffer.sample(batch_size=n, beta=beta)
     return {name: batch[key] for name, key in KEYS.items()}
+
+
+def sample__object(buffer, n, beta=0.4):
+    batch = buffer.sample(batch_size=n, beta=beta)
+    return {name: getattr(batch, key) for name, key in KEYS.items()}
 
 
 def sample__rows(buffer, n, beta=0.4):
