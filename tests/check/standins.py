@@ -160,6 +160,27 @@ class BaselinesOfFields(Baselines):
         return {key: np.array(value) for key, value in self.data.items()}
 
 
+class BaselinesOfSteps(Baselines):
+    """Sums three rewards unless asked not to."""
+
+    def __init__(self, size, n_step=3, gamma=0.99):
+        super().__init__(size)
+        self.window, self.gamma = deque(maxlen=n_step), gamma
+
+    def add(self, obs, action, reward, next_obs, done):
+        self.window.append((obs, action, reward, next_obs, done))
+        if len(self.window) == self.window.maxlen:
+            self.fold()
+            self.window.popleft()
+        while done and self.window:
+            self.fold()
+            self.window.popleft()
+
+    def fold(self):
+        reward = sum(self.gamma**k * row[2] for k, row in enumerate(self.window))
+        self.keep(*self.window[0][:2], reward, *self.window[-1][3:])
+
+
 @dataclass
 class Batch:
     observations: np.ndarray

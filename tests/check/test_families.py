@@ -34,6 +34,7 @@ STANDINS = {
     standins.BaselinesPrioritized: "baselines",
     standins.BaselinesStarred: "baselines",
     standins.BaselinesOfFields: "baselines",
+    standins.BaselinesOfSteps: "baselines",
     standins.OfDataclass: "baselines",
     standins.OtherOrder: "baselines",
     standins.Truncations: "baselines",

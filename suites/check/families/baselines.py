@@ -1,6 +1,6 @@
 """OpenAI Baselines' ReplayBuffer and PrioritizedReplayBuffer, and the many classes like them: a tuple of columns."""
 
-OPTIONAL = ("alpha", "beta", "seed")
+OPTIONAL = ("alpha", "beta", "seed", "n_step", "gamma")
 RETURNS = {
     "sample": "columns",
     "sample__not_done": "not_done",
@@ -12,8 +12,8 @@ COLUMNS = ("obs", "act", "rew", "next_obs", "done", "weights", "indexes")
 KEYS = {"obs": "obs", "act": "act", "rew": "rew", "next_obs": "next_obs", "done": "done"}
 
 
-def make(capacity, alpha, seed):
-    return Buffer(size=capacity, alpha=alpha, seed=seed)
+def make(capacity, alpha, seed, n_step, gamma):
+    return Buffer(size=capacity, alpha=alpha, seed=seed, n_step=n_step, gamma=gamma)
 
 
 def add(buffer, obs, act, rew, next_obs, done):

@@ -1,12 +1,12 @@
 """The ReplayMemory of PyTorch's DQN tutorial, and the many classes like it: a deque of namedtuples."""
 
-OPTIONAL = ("seed", "done", "alpha", "beta")
+OPTIONAL = ("seed", "done", "alpha", "beta", "n_step", "gamma")
 RETURNS = {"sample": "rows", "sample__columns": "columns"}
 COLUMNS = ("obs", "act", "next_obs", "rew")
 
 
-def make(capacity, seed):
-    return Buffer(capacity=capacity, seed=seed)
+def make(capacity, seed, n_step, gamma):
+    return Buffer(capacity=capacity, seed=seed, n_step=n_step, gamma=gamma)
 
 
 def add(buffer, obs, act, rew, next_obs, done):
