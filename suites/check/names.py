@@ -15,7 +15,10 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
         *("s_next", "s_prime", "s_", "state_", "obs_", "observation_", "o2", "next_s", "n_state", "next_ob"),
         *("sp", "s1"),
     ),
-    "done": ("done", "terminal", "is_state_terminal", "is_terminal", "d", "is_done", "dw", "end", "terminate", "term"),
+    "done": (
+        *("done", "terminal", "is_state_terminal", "is_terminal", "d", "is_done", "dw", "end", "terminate", "term"),
+        "t",
+    ),
     "terminated": ("terminated", "termination"),
     "truncated": ("truncated", "truncation", "trunc", "timeout"),
     "not_done": ("not_done", "nonterminal", "mask", "not_terminal", "masks"),
@@ -48,7 +51,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 METHODS = (
     (
         *("add", "push", "store", "append", "store_transition", "add_transition", "add_experience", "remember", "put"),
-        "add_sample",
+        *("add_sample", "insert"),
     ),
     (
         *("sample", "sample_batch", "sample_buffer", "get_batch", "sample_transitions", "sample_transition_batch"),

@@ -181,6 +181,23 @@ class BaselinesOfSteps(Baselines):
         self.keep(*self.window[0][:2], reward, *self.window[-1][3:])
 
 
+class Discrete(Baselines):
+    """Allocates observations, and no actions of several dimensions."""
+
+    def __init__(self, state_dim, max_size):
+        super().__init__(max_size)
+        self.states = np.zeros((max_size, state_dim))
+
+    def insert(self, s, a, r, t, s2):
+        self.keep(s, a, r, s2, t)
+
+    add = None
+
+    def sample(self, batch_size):
+        s, a, r, s2, t = super().sample(batch_size)
+        return s, a, r, t, s2
+
+
 @dataclass
 class Batch:
     observations: np.ndarray

@@ -35,6 +35,7 @@ STANDINS = {
     standins.BaselinesStarred: "baselines",
     standins.BaselinesOfFields: "baselines",
     standins.BaselinesOfSteps: "baselines",
+    standins.Discrete: "baselines",
     standins.OfDataclass: "baselines",
     standins.OtherOrder: "baselines",
     standins.Truncations: "baselines",

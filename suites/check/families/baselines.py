@@ -16,6 +16,14 @@ def make(capacity, alpha, seed, n_step, gamma):
     return Buffer(size=capacity, alpha=alpha, seed=seed, n_step=n_step, gamma=gamma)
 
 
+def make__dim(capacity, alpha, seed, n_step, gamma):
+    return Buffer(obs_dim=4, size=capacity, alpha=alpha, seed=seed, n_step=n_step, gamma=gamma)
+
+
+def make__shape(capacity, obs_shape, alpha, seed, n_step, gamma):
+    return Buffer(obs_shape=obs_shape, size=capacity, alpha=alpha, seed=seed, n_step=n_step, gamma=gamma)
+
+
 def add(buffer, obs, act, rew, next_obs, done):
     buffer.add(obs_t=obs, action=act, reward=rew, obs_tp1=next_obs, done=done)
 
