@@ -165,7 +165,7 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
                 counts += drawn
             fits = {word: fit(counts, np.array([others, priority + eps])) for word, priority in candidates.items()}
             possible = [p for p in fits.values() if p > DOUBT]
-            if not possible or (len(possible) == 1 and possible[0] > LIKELY):
+            if max(fits.values()) <= SIGNIFICANCE or (len(possible) == 1 and possible[0] > LIKELY):
                 break
     word, total = max(fits, key=fits.get), int(counts.sum())
     if word == "the largest, rounded down" and fits["the largest"] > DOUBT:  # 2.9 and 2 are hard to distinguish
