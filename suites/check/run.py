@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -159,10 +160,17 @@ class _Starting:
         command = [self._checked.python, "-c", found.script]
         path = os.pathsep.join(filter(None, [self._checked.folder, os.environ.get("PYTHONPATH", "")]))
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        with tempfile.TemporaryDirectory() as folder, suppress(subprocess.TimeoutExpired):
-            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=SCRIPT_SECONDS)
-            return found.script if done.returncode else ""
-        return ""
+        options = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **options)
+            try:
+                return found.script if process.wait(SCRIPT_SECONDS) else ""
+            except subprocess.TimeoutExpired:
+                return ""
+            finally:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)  # with children that outlive it
+                process.wait()
 
     def confirmed(self, part: CheckPart, found: list[CheckOutcome]) -> list[CheckOutcome]:
         """Return the outcomes, each fault replaced by that of the last repetition if every repetition is free of it. A

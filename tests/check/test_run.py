@@ -164,6 +164,24 @@ def test_children_of_a_buffer_do_not_outlive_the_check(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("check", "at_import", "before_sample"),
+    [
+        ("ring_order", "import subprocess; child = subprocess.Popen(['sleep', '3612.5'])", "pass"),
+        ("spawned_workers", "", "if len(buffer['rows']) == buffer['capacity']: os._exit(3)"),
+    ],
+)
+def test_script_that_leaves_processes_or_loses_them_ends(tmp_path, monkeypatch, check, at_import, before_sample):
+    monkeypatch.setattr("suites.check.run.SCRIPT_SECONDS", 10.0)
+    rows = ALL_BUT_THE_LAST if check == "ring_order" else 'buffer["rows"]'
+    written(tmp_path, before_sample, at_import, rows)
+    (tmp_path / "buffer.py").rename(tmp_path / "their_buffer.py")
+    (tmp_path / "own.py").write_text(OWN)
+    (found,) = report_of(str(tmp_path / "own.py"), check).outcomes
+    assert found.script, found.evidence
+    assert not subprocess.run(["pgrep", "-f", "sleep 3612.5"], capture_output=True).stdout
+
+
+@pytest.mark.parametrize(
     ("at_import", "said"),
     [
         ("import no_such_module", "No module named 'no_such_module'"),

@@ -336,7 +336,7 @@ def _workers_script(subject: Subject, asked: Mapping[str, object], first: str) -
         adds(subject, 1, ADDED, done=DONE),
         f"r, w = os.pipe(){'; p = pickle.dumps(b)' if first else ''}",
         f"for _ in 'ab': os.fork() or (os.dup2(w, 1), exec({work!r}), os._exit(0)); os.wait()",
-        "x, y = os.read(r, 1 << 16).splitlines(); assert x != y, x",
+        "os.close(w); x, y = os.read(r, 1 << 16).splitlines(); assert x != y, x",
     ]
 
 
