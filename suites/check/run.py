@@ -130,7 +130,8 @@ class _Starting:
         except (TimeoutError, EOFError, MemoryError) as error:
             ended = worker.end(isinstance(error, TimeoutError), too_much=self._limits.exceeded_by(error))
             how = "it did not finish in time" if ended.hung else ended.how
-            raise CouldNotCheck("\n".join(filter(None, [self._printed(), f"{how} {ended.last_call}"]))) from None
+            where = f", in {ended.last_call}" if ended.last_call else ""
+            raise CouldNotCheck("\n".join(filter(None, [self._printed(), f"{how}{where}"]))) from None
         if BAD in said:
             worker.end()
             raise CouldNotCheck(said[BAD])

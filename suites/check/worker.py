@@ -31,6 +31,7 @@ HOUSE = Path(__file__).resolve().parents[2]
 #: Outcomes of a check without an observation.
 ABSENT, RAISED, WRONG, BROKEN, BAD = "absent", "raised", "returns wrong rows", "broken", "bad"
 FAILED = "{frame.filename}, line {frame.lineno}, in {frame.name}, as a few rows were added and sampled:\n{text}"
+ADVICE = "If this is not how the class is called, write its calls in a file: docs/check-own-api.md."
 #: What a probe raises if the buffer returned rows that it must not.
 WRONG_ROWS = (Overwritten, WrongAnswer, WrongRows)
 
@@ -94,7 +95,8 @@ def failed(error: Exception, subject: Subject) -> str:
     text = "".join(traceback.format_exception(error, limit=-3)).strip()
     codes = {function.__code__.co_filename for function in subject.functions.named.values()}
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in codes]
-    return FAILED.format(frame=frames[-1], text=text) if frames else text
+    text = FAILED.format(frame=frames[-1], text=text) if frames else text
+    return f"{text}\n{ADVICE}" if subject.functions.family else text
 
 
 def main() -> int:

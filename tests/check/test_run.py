@@ -212,6 +212,19 @@ def test_a_trial_that_fails_deep_in_a_library_names_the_line_of_the_file(tmp_pat
         report_of(file)
 
 
+def test_a_trial_of_a_family_that_fails_names_the_page_about_own_functions(tmp_path):
+    source = "import random\nclass Ring:\n    def __init__(self, size): ...\n"
+    source += "    def add(self, obs, action, reward, next_obs, done): ...\n"
+    (tmp_path / "their_ring.py").write_text(source + "    def sample(self, batch_size): random.choice([])\n")
+    with pytest.raises(CouldNotCheck, match=r"IndexError.*\n.*docs/check-own-api.md"):
+        run(Checked("their_ring:Ring", project=tmp_path), SETTINGS)
+
+
+def test_a_trial_that_does_not_return_names_its_last_call(tmp_path):
+    with pytest.raises(CouldNotCheck, match="exit status 3, in sample"):
+        report_of(written(tmp_path, before_sample="os._exit(3)"))
+
+
 def test_rows_of_batches_are_no_evidence_where_batches_cannot_be_added(tmp_path):
     (found,) = report_of(written(tmp_path), "references").outcomes
     assert "rows added with add had changed" in found.evidence
