@@ -37,6 +37,9 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments or not arguments[0]:
         print("BUFFER must be module:Class or the path of a Python file; docs/check.md says more", file=sys.stderr)
         return 2
+    if (named := os.environ.get(NAMED)) and not shutil.which(named):
+        print(f"PYTHON must be an executable, got {named!r}", file=sys.stderr)
+        return 2
     project = _project(arguments)
     python = _found(project) or _made(project)
     if python is None:

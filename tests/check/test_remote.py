@@ -198,3 +198,11 @@ def test_a_python_that_is_too_old_for_the_check_runs_the_functions_alone(tmp_pat
     assert venv.main([str(written(tmp_path)), *arguments]) == 0
     assert str(served.__file__) in (tmp_path / "log").read_text()
     assert venv.main(["module:Class", *arguments]) == 2
+
+
+def test_a_python_that_does_not_exist_is_refused(monkeypatch, capsys):
+    """Otherwise a slip in PYTHON= would be answered by another Python, with other releases of the libraries."""
+    monkeypatch.setenv(venv.NAMED, "/no/such/python")
+    monkeypatch.setattr(venv, "_made", lambda project: None)
+    assert venv.main(["module:Class"]) == 2
+    assert "PYTHON must be an executable, got '/no/such/python'" in capsys.readouterr().err
