@@ -153,14 +153,21 @@ def script_name(each: CheckOutcome) -> str:
     return f"{each.check}.py"
 
 
+def clear(folder: Path) -> None:
+    """Delete the report and the scripts of an earlier check."""
+    for name in [*FORMS, *(f"{check}.py" for check in SHOWN)]:
+        (folder / name).unlink(missing_ok=True)
+
+
 def write(report: Report, folder: Path) -> None:
     """Write the report in every form, and a script for each finding, into `folder`, which is emptied of old ones."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in [folder / f"{check}.py" for check in SHOWN]:
-        old.unlink(missing_ok=True)
-    files = {"check.json": as_json, "junit.xml": junit, "check.md": markdown, "badge.svg": badge}
-    for name, form in files.items():
+    clear(folder)
+    for name, form in FORMS.items():
         (folder / name).write_text(form(report), encoding="utf-8")
     for each in report.outcomes:
         if each.script and each.verdict in (CheckVerdict.FAULT, CheckVerdict.HAZARD):
             (folder / script_name(each)).write_text(each.script, encoding="utf-8")
+
+
+FORMS = {"check.json": as_json, "junit.xml": junit, "check.md": markdown, "badge.svg": badge}

@@ -257,6 +257,17 @@ def test_the_command_writes_every_form_of_the_report(tmp_path):
     assert "| ✗ fault |" in (tmp_path / "out" / "check.md").read_text()
 
 
+def test_the_report_of_an_earlier_check_does_not_stay_after_one_that_fails(tmp_path):
+    command = [sys.executable, "-m", "suites.check", written(tmp_path, rows=ALL_BUT_THE_LAST), "--only=ring_order"]
+    written_to = [*command, "--quick", f"--out={tmp_path}/out"]
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").touch()
+    assert subprocess.run(written_to, cwd=CHECKOUT, capture_output=True).returncode == 1
+    written(tmp_path, at_import="import no_such_module")
+    assert subprocess.run(written_to, cwd=CHECKOUT, capture_output=True).returncode == 2
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
 def test_the_printed_command_repeats_a_finding(tmp_path):
     written(tmp_path, rows=ALL_BUT_THE_LAST)
     (tmp_path / "buffer.py").rename(tmp_path / "their_buffer.py")
