@@ -24,6 +24,7 @@ from suites.check.subject import CheckSettings
 QUICK = CheckSettings(draws=2_000, seconds=10.0)
 NORMAL = CheckSettings(draws=20_000, seconds=60.0)
 LONG = CheckSettings(draws=400_000, seconds=600.0)
+NOTHING = "no check was finished in time"
 REPEAT = "to repeat a finding: {command}"
 
 
@@ -63,6 +64,9 @@ def main() -> int:
     if broken := [each for each in report.of(CheckVerdict.UNCHECKED) if each.word == "broken"]:
         print(broken[0].evidence, file=sys.stderr)
         return 3
+    if report.of(CheckVerdict.UNCHECKED) and not output.summary(report)["made"]:
+        print(NOTHING, file=sys.stderr)
+        return 2
     return 0 if report else 1
 
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from suites.check import check, output
+from suites.check import __main__, check, output
 from suites.check.outcome import CheckVerdict
 from suites.check.run import Checked, CouldNotCheck, Report, run
 from suites.check.subject import CheckSettings
@@ -255,6 +255,13 @@ def test_the_command_writes_every_form_of_the_report(tmp_path):
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     assert "1 of 2" in (tmp_path / "out" / "badge.svg").read_text()
     assert "| ✗ fault |" in (tmp_path / "out" / "check.md").read_text()
+
+
+def test_a_buffer_too_slow_for_any_check_is_not_free_of_faults(tmp_path, monkeypatch):
+    file = written(tmp_path, before_sample="time.sleep(0.3)")
+    monkeypatch.setattr(__main__, "run", lambda checked, *_: run(checked, replace(SETTINGS, seconds=0.5)))
+    monkeypatch.setattr(sys, "argv", ["check", file, "--only=uniform", f"--out={tmp_path}/out"])
+    assert __main__.main() == 2
 
 
 def test_the_report_of_an_earlier_check_does_not_stay_after_one_that_fails(tmp_path):
