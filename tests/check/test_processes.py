@@ -3,6 +3,13 @@ script that repeats the fault fails for that buffer, and passes for the sound on
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from adapters.behaviours import Meaning
@@ -64,3 +71,24 @@ def test_processes_are_checked_only_if_claimed_or_asked_for():
                 probe(Subject(plain().functions, CheckSettings(processes=count)))
     seen = processes.arrive(Subject(plain().functions, CheckSettings(processes=2)))["arrivals"]
     assert seen.word == processes.Arrivals.NONE
+
+
+PARENT = """
+import sys, time
+from suites.check.probes.children import Child
+print(Child(lambda: time.sleep(30), 0).pid, flush=True)
+time.sleep(30)
+"""
+
+
+def test_a_child_does_not_outlive_a_killed_parent():
+    """An interrupted check would leave children that add to a buffer without end."""
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        child = int(parent.stdout.readline())
+        parent.kill()
+    for _ in range(200):
+        if not Path(f"/proc/{child}/cmdline").exists():
+            return
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("the child still runs")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from adapters.child_process import exit_with_parent
 from suites.check.probes.probing import said
 
 HANGS = "hangs"
@@ -24,10 +25,11 @@ class Child:
 
     def __init__(self, work: Callable[[], Any], seed: int) -> None:
         self._reads, writes = os.pipe()
-        self.pid = os.fork()
+        parent, self.pid = os.getpid(), os.fork()
         if not self.pid:
             answer: object = None
             try:
+                exit_with_parent(parent)  # which a user may interrupt while this one works without end
                 seed_everything(seed)
                 answer = work()
             except BaseException as error:
