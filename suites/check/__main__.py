@@ -45,7 +45,7 @@ def main() -> int:
     only = named(args.only)
     if args.project is not None and not args.project.is_dir():
         parser.error(f"project must be a folder, got {str(args.project)!r}")
-    output.clear(args.out)  # lest they be taken for those of a check that fails or is interrupted
+    output.clear(args.out)  # a check that fails or is interrupted would leave them
     try:
         report = run(
             Checked(args.buffer, args.like, args.project, only, through=args.through),
