@@ -29,6 +29,7 @@ from suites.check.signatures import Accepted
 
 STATED = ("OPTIONAL", "RETURNS", "ANNOTATED", "NEEDS")
 ALTERNATIVE = {"gymnasium": "gym"}  # a class may use the older of two packages with one interface
+NUMPY, PLAIN = "import numpy as np", "from types import SimpleNamespace"
 #: A space as far as a class needs that imports neither of them.
 SPACES = {
     "spaces.Box": "SimpleNamespace(low={0}, high={1}, shape={2}, dtype=np.dtype({3}))",
@@ -286,7 +287,8 @@ def _swap_packages(tree: ast.Module, buffer: Callable[..., Any], found: FamilyFi
             node.module = next((each for each in there if each in used), there[0])
         else:
             found.absent.append(node.module)
-            tree.body[at] = ast.parse("from types import SimpleNamespace").body[0]
+            has_numpy = any(ast.unparse(each) == NUMPY for each in tree.body)
+            tree.body[at : at + 1] = ast.parse(f"{PLAIN}\n" + ("" if has_numpy else NUMPY)).body
             _PlainSpaces().visit(tree)
 
 

@@ -171,7 +171,7 @@ def test_family_fits_small_class(buffer: type) -> None:
     check(buffer, STANDINS[buffer])
 
 
-@pytest.mark.parametrize("buffer", [standins.Sb3, standins.Sb3Dict], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("buffer", [standins.Sb3, standins.Sb3Dict, standins.Jaxrl], ids=lambda each: each.__name__)
 def test_class_that_needs_no_gymnasium_is_called_without_it(buffer: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for package in ("gymnasium", "gym"):
