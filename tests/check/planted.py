@@ -130,6 +130,25 @@ class DrawsThreeToOne(PlainBuffer):
         return np.where(self.random.random(size) < 0.5, slots // 2, slots)
 
 
+class DrawsNeighbours(PlainBuffer):
+    """Draws consecutive rows."""
+
+    def evenly(self, size):
+        return (self.random.integers(len(self)) + np.arange(size)) % len(self)
+
+
+class GoesOnInTurns(PlainBuffer):
+    """Draws in every second batch the rows after those of the batch before."""
+
+    drawn = None
+
+    def evenly(self, size):
+        again = self.drawn is not None and len(self.drawn) == size
+        slots = (self.drawn + 1) % len(self) if again else super().evenly(size)
+        self.drawn = None if again else slots
+        return slots
+
+
 class BatchStopsAtEnd(PlainBuffer):
     """Writes the rows of a batch that do not fit before the end into the last slot."""
 

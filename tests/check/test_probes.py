@@ -18,7 +18,7 @@ from adapters.contract import Contract
 from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER, SHOWN
 from suites.check.functions import BadFunctions, NotApplicable, load
-from suites.check.probes import capacities, copies, input, leaks, priorities, threads
+from suites.check.probes import capacities, copies, independence, input, leaks, priorities, threads
 from suites.check.probes.children import HANGS
 from suites.check.probes.probing import BufferPool
 from suites.check.probes.tracked import CHARACTERS, WrongRows, certified
@@ -29,7 +29,7 @@ from tests.check import planted, variants
 from tests.check.plain import PlainBuffer
 
 FOLDER = Path(__file__).resolve().parent
-MODULES = (capacities, priorities, copies, input, threads, leaks)
+MODULES = (capacities, independence, priorities, copies, input, threads, leaks)
 PROBE_OF = {check: probe for module in MODULES for probe, checks in module.PROBES.items() for check in checks}
 BEHAVIOURS = {check: kind for module in MODULES for check, kind in module.CHECKS.items()}
 PART_OF = {check: part for part, checks in OVER_ADAPTER.items() for check in checks}
@@ -54,6 +54,8 @@ CONTROLS = [
     ("FavoursFirstHalf", "even_rows"),
     ("FavoursOlder", "even_rows"),
     ("RoundsDraws", "even_rows"),
+    ("DrawsNeighbours", "independent_rows"),
+    ("GoesOnInTurns", "independent_rows"),
     ("BatchStopsAtEnd", "batch_adds"),
     ("BatchKeepsFirst", "batch_adds"),
     ("BatchCountsOnce", "batch_adds"),

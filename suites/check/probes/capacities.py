@@ -11,7 +11,7 @@ from adapters.base import Array
 from adapters.behaviours import FAULT, HAZARD, Behaviour
 from adapters.checks import SIGNIFICANCE
 from suites.check.functions import NotApplicable
-from suites.check.probes.probing import Seen, fit, said
+from suites.check.probes.probing import EVEN_DRAWS, Seen, even_draws, fit, said
 from suites.check.probes.tracked import (
     COVERAGE,
     MIXED,
@@ -36,7 +36,6 @@ BATCHED = (3, 7, 64, 1000)
 SMALL = 7  # capacities: all fill levels are looked at, whatever is found
 FEW = 3  # rows: a buffer may refuse to sample so few
 EVEN_CAPACITY, EVEN_FILLS = 200, (120, 200, 270)
-EVEN_DRAWS = 40_000  # at least, unless few draws are asked for: enough to notice a bias of 10%
 REQUESTED, REQUESTS = 1000, (1, 2, 127, 128, 129, 513, 1000)
 SCRIPT_BATCHES = 200
 
@@ -232,7 +231,7 @@ def even(subject: Subject) -> dict[str, Seen]:
     """Compare how often rows were drawn that are equally likely, one by one and in groups."""
     _needs_rows(subject)
     found: list[Observed] = []
-    draws = max(2 * subject.setting.draws, min(10 * subject.setting.draws, EVEN_DRAWS))
+    draws = even_draws(subject.setting)
     for kind, asked in kinds(subject).items():
         buffer = Tracked(subject, EVEN_CAPACITY, **asked)
         for fill in EVEN_FILLS:

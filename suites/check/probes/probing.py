@@ -19,6 +19,7 @@ CAPACITY = 32
 EXPECTED = 10.0  # minimum expected draws per group of rows in a chi-square test
 REASON_CHARACTERS = 160
 USUAL_DRAWS = 20_000  # per test of a distribution, in a check that is neither quick nor long
+EVEN_DRAWS = 40_000
 BETA_TOLERANCE = 1e-4  # of a beta that is computed from weights of 32 bits
 
 
@@ -37,6 +38,12 @@ def times(setting: ProbeSettings) -> int:
     """Return how many times the usual work a probe does that counts no draws: in a long check more, so that it finds
     rarer faults."""
     return max(1, setting.draws // USUAL_DRAWS)
+
+
+def even_draws(setting: ProbeSettings) -> int:
+    """Return how many rows to draw from rows that are equally likely: enough to notice a bias of 10%, unless few draws
+    are asked for."""
+    return max(2 * setting.draws, min(10 * setting.draws, EVEN_DRAWS))
 
 
 @dataclass(frozen=True)
