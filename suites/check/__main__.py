@@ -55,6 +55,9 @@ def main() -> int:
     except CouldNotCheck as error:
         print(f"{args.buffer} cannot be checked:\n{error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130  # as shells report it
     output.write(report, args.out)
     output.table(report)
     print(f"{args.out}: {', '.join(sorted(path.name for path in args.out.iterdir()))}")

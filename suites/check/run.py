@@ -132,6 +132,9 @@ class _Starting:
             how = "it did not finish in time" if ended.hung else ended.how
             where = f", in {ended.last_call}" if ended.last_call else ""
             raise CouldNotCheck("\n".join(filter(None, [self._printed(), f"{how}{where}"]))) from None
+        except KeyboardInterrupt:
+            worker.end(hung=True)
+            raise
         if BAD in said:
             worker.end()
             raise CouldNotCheck(said[BAD])

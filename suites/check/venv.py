@@ -18,6 +18,7 @@ import sys
 import venv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 HOUSE = Path(__file__).resolve().parents[2]
 ROOT = HOUSE / ".cache" / "check"
@@ -33,27 +34,32 @@ REQUIREMENTS = {
 }
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by the check, which Ctrl-C then reaches alone."""
+    if (made := command(arguments)) is None:
+        sys.exit(2)
+    path = os.pathsep.join(filter(None, [str(HOUSE), os.environ.get("PYTHONPATH", "")]))
+    os.execvpe(made[0], made, {**os.environ, "PYTHONPATH": path})
+
+
+def command(arguments: Sequence[str]) -> list[str] | None:
+    """Return the command that makes the check, or None if there can be none, after saying why."""
     if not arguments or not arguments[0]:
         print("BUFFER must be module:Class or the path of a Python file; docs/check.md says more", file=sys.stderr)
-        return 2
+        return None
     if (named := os.environ.get(NAMED)) and not shutil.which(named):
         print(f"PYTHON must be an executable, got {named!r}", file=sys.stderr)
-        return 2
+        return None
     project = _project(arguments)
     python = _found(project) or _made(project)
     if python is None:
-        return 2
+        return None
     if not _has(python, NEEDED):
         if not arguments[0].endswith(".py") or not _has(python, FOR_FUNCTIONS):
             print(f"{python} must be {SUPPORTED}; name another one with PYTHON=...", file=sys.stderr)
-            return 2
+            return None
         arguments, python = [*arguments, f"--through={python}"], _made(None)
-        if python is None:
-            return 2
-    path = os.pathsep.join(filter(None, [str(HOUSE), os.environ.get("PYTHONPATH", "")]))
-    command = [python, "-m", "suites.check", *arguments]
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode
+    return None if python is None else [python, "-m", "suites.check", *arguments]
 
 
 def _has(python: str, code: str) -> bool:
@@ -103,4 +109,4 @@ def _content(project: Path | None) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

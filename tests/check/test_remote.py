@@ -7,6 +7,7 @@ import copy
 import inspect
 import os
 import pickle
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -195,14 +196,15 @@ def test_a_python_that_is_too_old_for_the_check_runs_the_functions_alone(tmp_pat
     monkeypatch.setenv(venv.NAMED, str(old))
     monkeypatch.setattr(venv, "_made", lambda project: sys.executable)
     arguments = ["--quick", "--only=uniform", f"--out={tmp_path / 'out'}"]
-    assert venv.main([str(written(tmp_path)), *arguments]) == 0
+    command = venv.command([str(written(tmp_path)), *arguments])
+    assert command and subprocess.run(command, cwd=venv.HOUSE).returncode == 0
     assert str(served.__file__) in (tmp_path / "log").read_text()
-    assert venv.main(["module:Class", *arguments]) == 2
+    assert venv.command(["module:Class", *arguments]) is None
 
 
 def test_a_python_that_does_not_exist_is_refused(monkeypatch, capsys):
     """Otherwise a slip in PYTHON= would be answered by another Python, with other releases of the libraries."""
     monkeypatch.setenv(venv.NAMED, "/no/such/python")
     monkeypatch.setattr(venv, "_made", lambda project: None)
-    assert venv.main(["module:Class"]) == 2
+    assert venv.command(["module:Class"]) is None
     assert "PYTHON must be an executable, got '/no/such/python'" in capsys.readouterr().err

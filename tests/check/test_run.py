@@ -6,8 +6,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -323,3 +325,15 @@ def test_a_test_of_another_project_checks_its_buffer_in_one_line(tmp_path):
         more = {"PYTHONPATH": str(CHECKOUT)}
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **more})
         assert done.returncode == status and said in done.stdout, done.stdout
+
+
+def test_an_interrupted_check_leaves_no_process(tmp_path):
+    hangs = f"os.makedirs({str(tmp_path)!r} + '/pids/' + str(os.getpid())); time.sleep(60)"
+    command = [sys.executable, "-m", "suites.check", written(tmp_path, hangs), f"--out={tmp_path / 'out'}"]
+    with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True) as process:
+        while not (pids := [*tmp_path.glob("pids/*")]) and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130 and process.stderr.read() == "interrupted\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids[0].name), 0)
