@@ -363,8 +363,10 @@ def test_a_slot_that_a_stopped_process_holds_gives_no_wrong_sequence():
     child = fork.Process(target=add_wide_for_ever, args=(buffer, 2), daemon=True)
     child.start()
     failed = 0
-    for _ in range(5):
-        time.sleep(0.02)
+    for tries in range(200):
+        if failed and tries >= 5:
+            break
+        time.sleep(0.02)  # after which the explorer may be between two calls, or not have begun
         os.kill(child.pid, signal.SIGSTOP)
         file.seek(0)
         try:
