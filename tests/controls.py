@@ -104,6 +104,7 @@ PLANTED = dict.fromkeys(
             "BatchCountsOnce",
         ),
         *("BatchWrapsRewardsOnly", "RequestsInBlocks", "SqueezesOneRow", "ZeroAsOne", "WeightsOfZero"),
+        *("RewardsBy16Bits", "CountsIn16Bits", "DrawsBy16Bits"),
         *("AllZeroPicksLast", "AlphaTwice", "AlphaTwiceForNewRows", "NoAlphaInUpdates"),
         *("WeightsOverCapacity", "WeightsOverMean", "WeightsOverPast", "BetaIgnored", "SumsDrift"),
         *("SumsDriftIn64Bits", "DuplicatesAddUp", "KeepsOldPriority", "BatchKeepsOldPriority"),

@@ -51,7 +51,7 @@ WITHIN_PROCESS = {
 #: Checks that compare a buffer with the rows that it must hold, of which each has its own next observation.
 OF_HELD_ROWS = {
     *("round_trip", "ring_order", "uniform", "returned_batch", "replacement", "seed", "batch_over_stored"),
-    *("stored_count", "stored_rows", "even_rows", "batch_adds"),
+    *("stored_count", "stored_rows", "even_rows", "batch_adds", "many_rows"),
 }
 
 

@@ -197,6 +197,26 @@ class SqueezesOneRow(PlainBuffer):
         return {name: column[0] for name, column in batch.items()} if len(slots) == 1 else batch
 
 
+class RewardsBy16Bits(PlainBuffer):
+    """Reads rewards with an index of 16 bits, which is negative from the 32,768th slot on."""
+
+    def rows(self, slots):
+        return super().rows(slots) | {"rew": self.columns["rew"][slots.astype("int16")]}
+
+
+class CountsIn16Bits(PlainBuffer):
+    """Counts the added rows in 16 bits, and begins at the first slot again."""
+
+    def put(self, columns, priorities):
+        super().put(columns, priorities)
+        self.added %= 1 << 16
+
+
+class DrawsBy16Bits(PlainBuffer):
+    def evenly(self, size):
+        return super().evenly(size).astype("uint16").astype(int)
+
+
 class ZeroAsOne(PlainBuffer):
     def set_priorities(self, slots, priorities):
         super().set_priorities(slots, np.where(priorities > 0, priorities, 1.0))

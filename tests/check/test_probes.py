@@ -7,6 +7,7 @@ import mmap
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +19,9 @@ from adapters.contract import Contract
 from suites.check.bridge import adapter_of
 from suites.check.checks import OVER_ADAPTER, SHOWN
 from suites.check.functions import BadFunctions, NotApplicable, load
-from suites.check.probes import capacities, copies, independence, input, leaks, priorities, threads
+from suites.check.probes import capacities, copies, independence, input, leaks, many_rows, priorities, threads
 from suites.check.probes.children import HANGS
-from suites.check.probes.probing import BufferPool
+from suites.check.probes.probing import USUAL_DRAWS, BufferPool
 from suites.check.probes.tracked import CHARACTERS, WrongRows, certified
 from suites.check.reproduction import MOST_LINES, script
 from suites.check.scripts import SCRIPTS
@@ -29,11 +30,13 @@ from tests.check import planted, variants
 from tests.check.plain import PlainBuffer
 
 FOLDER = Path(__file__).resolve().parent
-MODULES = (capacities, independence, priorities, copies, input, threads, leaks)
+MODULES = (capacities, independence, many_rows, priorities, copies, input, threads, leaks)
 PROBE_OF = {check: probe for module in MODULES for probe, checks in module.PROBES.items() for check in checks}
 BEHAVIOURS = {check: kind for module in MODULES for check, kind in module.CHECKS.items()}
 PART_OF = {check: part for part, checks in OVER_ADAPTER.items() for check in checks}
 SETTING = CheckSettings(draws=2_000, processes=2)
+USUAL = replace(SETTING, draws=USUAL_DRAWS)
+NOT_QUICK = {many_rows.many}  # probes that a quick check does without
 
 #: planted fault, and the check that must find it
 CONTROLS = [
@@ -62,6 +65,9 @@ CONTROLS = [
     ("BatchWrapsRewardsOnly", "batch_adds"),
     ("RequestsInBlocks", "request_sizes"),
     ("SqueezesOneRow", "request_sizes"),
+    ("RewardsBy16Bits", "many_rows"),
+    ("CountsIn16Bits", "many_rows"),
+    ("DrawsBy16Bits", "many_rows"),
     ("ZeroAsOne", "zero_priority"),
     ("WeightsOfZero", "zero_priority"),
     ("AllZeroPicksLast", "all_zero"),
@@ -124,11 +130,15 @@ OLD_CONTROLS = [
 ]
 
 
-def subject(fault: str = "") -> Subject:
+def subject(fault: str = "", setting: CheckSettings = SETTING) -> Subject:
     source = (FOLDER / "plain_functions.py").read_text()
     if fault:
         source = source.replace("tests.check.plain import PlainBuffer", f"tests.check.planted import {fault}")
-    return Subject(load(source, f"{fault or 'plain'}_functions.py"), SETTING)
+    return Subject(load(source, f"{fault or 'plain'}_functions.py"), setting)
+
+
+def setting_of(probe: object) -> CheckSettings:
+    return USUAL if probe in NOT_QUICK else SETTING
 
 
 def runs(program: str, folder: Path) -> bool:
@@ -154,20 +164,49 @@ def test_every_check_has_a_control():
 
 @pytest.mark.parametrize("probe", dict.fromkeys(PROBE_OF.values()), ids=lambda probe: probe.__name__)
 def test_a_sound_buffer_passes(probe):
-    for check, seen in probe(subject()).items():
+    for check, seen in probe(subject(setting=setting_of(probe))).items():
         assert BEHAVIOURS[check](seen.word).meaning is Meaning.SOUND, seen
         assert seen.looked_at > 0 and 0 < len(seen.evidence) <= CHARACTERS and not seen.script
 
 
 @pytest.mark.parametrize(("fault", "check"), CONTROLS)
 def test_a_planted_fault_is_found(fault, check, tmp_path):
-    seen = PROBE_OF[check](subject(fault))[check]
+    probe = PROBE_OF[check]
+    seen = probe(subject(fault, setting_of(probe)))[check]
     assert BEHAVIOURS[check](seen.word).meaning is not Meaning.SOUND, seen
     body = seen.script.splitlines()
     program = script(subject(fault).functions, body)
     assert len(program.splitlines()) <= MOST_LINES and len(seen.evidence) <= CHARACTERS
     assert not runs(program, tmp_path)
     assert runs(script(subject().functions, body), tmp_path)
+
+
+def test_a_quick_check_adds_no_many_rows():
+    with pytest.raises(NotApplicable, match="67,600 rows are added only in a usual or long check"):
+        many_rows.many(subject())
+
+
+def test_a_buffer_that_is_too_slow_for_many_rows_is_not_judged():
+    with pytest.raises(NotApplicable, match=r"adding is too slow: 100 rows in \d+\.\d seconds"):
+        many_rows.many(subject("RewardsBy16Bits", replace(USUAL, seconds=1e-6)))
+
+
+def test_many_rows_are_added_until_the_time_is_over(monkeypatch):
+    monkeypatch.setattr(many_rows, "FEWEST", 0)
+    seen = many_rows.many(subject(setting=replace(USUAL, seconds=1e-6)))["many_rows"]
+    each = "200 rows added, 256 drawn"
+    assert seen.evidence == f"uniform: {each}; by priority: {each}" and seen.looked_at == 512
+
+
+class KeepsPowersOfTwo(PlainBuffer):
+    def __init__(self, capacity, *arguments):
+        super().__init__(1 << (capacity - 1).bit_length(), *arguments)
+
+
+def test_a_buffer_that_keeps_more_of_many_rows_is_sound():
+    source = subject().functions.source.replace("from tests.check.plain import PlainBuffer as Buffer", "")
+    seen = many_rows.many(Subject(load(source, "keeps_more.py", KeepsPowersOfTwo), USUAL))["many_rows"]
+    assert seen.word == "only the newest rows"
 
 
 def test_pages_of_files_are_not_memory_of_the_process(tmp_path):

@@ -106,7 +106,7 @@ WRONG: Mapping[str, StoredRows] = {
 
 def stored(subject: Subject) -> dict[str, Seen]:
     """Fill buffers to 2.5 times their capacity, and look at their size and rows at several fill levels."""
-    _needs_rows(subject)
+    needs_rows(subject)
     sizes: list[Observed] = [(StoredCount.RIGHT, "", ())]
     rows: list[Observed] = [(StoredRows.NEWEST, "", ())]
     refused: list[Exception] = []
@@ -141,7 +141,7 @@ def stored(subject: Subject) -> dict[str, Seen]:
     return found | {"stored_rows": worst(rows, about, levels, StoredRows)}
 
 
-def _needs_rows(subject: Subject) -> None:
+def needs_rows(subject: Subject) -> None:
     if subject.functions.evicts_episodes:
         raise NotApplicable("whole episodes are overwritten, so fewer rows than the capacity may be stored")
 
@@ -229,7 +229,7 @@ GROUPS: Mapping[str, str] = {
 
 def even(subject: Subject) -> dict[str, Seen]:
     """Compare how often rows were drawn that are equally likely, one by one and in groups."""
-    _needs_rows(subject)
+    needs_rows(subject)
     found: list[Observed] = []
     draws = even_draws(subject.setting)
     for kind, asked in kinds(subject).items():
