@@ -11,6 +11,8 @@ classes that the first one does not fit; so are `add__x` and `sample__x`. `sampl
     NEEDS       functions that must fit, besides make, add and sample
     COLUMNS     the order of a tuple that `sample` returns; replaced by the class's own, if its source shows it
     KEYS        the same for a dict: {column: key}
+
+A step that `add` passes as one tuple has the order in which the class's `sample` unpacks it, if its source shows one.
 """
 
 from __future__ import annotations
@@ -91,6 +93,7 @@ def fit(source: str, buffer: Callable[..., Any]) -> FamilyFit:
     tree.body += [kept[name] for name in FUNCTIONS if name in kept]
     if isinstance(buffer, type):
         _set_columns(tree, buffer, kept)
+        _set_order(kept, buffer)
     _swap_packages(tree, buffer, found)
     found.source = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
     callers = [*(defined[name] for name in helpers), *(kept[name] for name in REQUIRED)]
@@ -273,6 +276,14 @@ def _order(add: ast.FunctionDef, buffer: type) -> tuple[str, ...]:
     if accepted is None or accepted.names is None:
         return ()
     return names.ends([column for name in accepted.names if (column := names.column(name))])
+
+
+def _set_order(kept: Mapping[str, ast.FunctionDef], buffer: type) -> None:
+    """Pass a step, if it is one tuple, in the order in which `sample` unpacks it."""
+    step = next((each for each in ast.walk(kept["add"]) if isinstance(each, ast.Tuple)), None)
+    unpacked = (returns.unpacked(buffer, called) for _, called in _calls(kept["sample"]))
+    if step is not None and (order := next(filter(None, unpacked), ())):
+        step.elts = [ast.Name(name) for name in order]
 
 
 def _swap_packages(tree: ast.Module, buffer: Callable[..., Any], found: FamilyFit) -> None:

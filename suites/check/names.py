@@ -17,7 +17,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     ),
     "done": (
         *("done", "terminal", "is_state_terminal", "is_terminal", "d", "is_done", "dw", "end", "terminate", "term"),
-        "t",
+        *("t", "done_mask"),
     ),
     "terminated": ("terminated", "termination"),
     "truncated": ("truncated", "truncation", "trunc", "timeout"),
@@ -26,7 +26,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "capacity": (
         *("capacity", "size", "buffer_size", "max_size", "limit", "maxlen", "max_len", "max_length", "replay_capacity"),
         *("memory_size", "mem_size", "buffer_capacity", "max_capacity", "replay_size", "total_size", "max_buffer_size"),
-        "max_replay_buffer_size",
+        *("max_replay_buffer_size", "buffer_limit"),
     ),
     "obs_dim": ("obs_dim", "state_dim", "observation_dim", "n_obs", "state_size", "obs_size", "n_states", "o_dim"),
     "act_dim": ("act_dim", "action_dim", "n_actions", "action_size", "act_size", "a_dim"),
@@ -42,6 +42,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
         *("priorities", "priority", "new_priorities", "new_priority", "prios", "new_weight"),
         "batch_priorities",
     ),
+    "transition": ("transition", "experience", "exp", "sample", "step", "item", "data", "trans", "memory"),
     "seed": ("seed", "random_seed", "rng_seed"),
     "beta": ("beta", "beta0"),
     "n_step": ("n_step", "n_steps", "nstep", "multi_step", "n_multi_step"),
@@ -64,7 +65,7 @@ COUNTERS = ("size", "_size", "current_size", "num_in_buffer", "count", "n_entrie
 COLUMNS = ("obs", "act", "rew", "next_obs", "done", "terminated", "truncated", "not_done", "not_terminated")
 COLUMNS += ("weights", "indexes")
 COLUMN = {name: column for column in COLUMNS for name in SYNONYMS.get(column, ())}
-AFFIXES = re.compile(r"^(_|b_|batch_)+|(_batch|_buf|_buffer|_memory|_arr|_list|_mem)+$")
+AFFIXES = re.compile(r"^(_|b_|batch_)+|(_batch|_buf|_buffer|_memory|_arr|_list|_lst|_mem)+$")
 
 
 def alike(name: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from suites.check.names import COUNTERS, column, ends
 
 WEIGHED = ("weights", "indexes")  # follow a step's columns
 STEP = "step"
+STORED = {"obs", "act", "rew", "next_obs", "done"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,17 @@ def returned(buffer: type, name: str, depth: int = 2) -> Returned:
         if isinstance(node, ast.Return) and node.value is not None:
             return _kind(node.value, assigned, buffer, depth)
     return Returned()
+
+
+def unpacked(buffer: type, name: str) -> tuple[str, ...]:
+    """Return the columns of a step in the order in which this method unpacks one, or many at once; () if unknown."""
+    tree = _tree(getattr(buffer, name, None))
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Tuple):
+            places = [column(ast.unparse(each)) for each in target.elts]
+            if {"obs", "act"} <= {*places} <= STORED and len({*places}) == len(places):
+                return tuple(filter(None, places))
+    return ()
 
 
 def _tree(function: Any) -> ast.AST | None:

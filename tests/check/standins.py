@@ -523,6 +523,66 @@ class JaxrlOfNumber(Jaxrl):
         super().__init__(observation_space, None, capacity)
 
 
+class WholeSteps(Rows):
+    def __init__(self, max_size):
+        super().__init__(max_size)
+
+    def add(self, experience):
+        self.keep(*experience)
+
+    def sample(self, batch_size):
+        return [self.rows[i] for i in np.random.choice(len(self.rows), batch_size, replace=False)]
+
+
+class WholeStepsUnpacked(Rows):
+    """The step's done is before its next state."""
+
+    def append(self, experience):
+        self.keep(*experience)
+
+    def sample(self, batch_size):
+        states, actions, rewards, dones, next_states = zip(*self.draw(batch_size), strict=True)
+        return np.array(states), np.array(actions), np.array(rewards), np.array(dones), np.array(next_states)
+
+
+class WholeStepsInLists(Rows):
+    def __init__(self, buffer_limit):
+        super().__init__(buffer_limit)
+
+    def put(self, transition):
+        self.keep(*transition)
+
+    def sample(self, n):
+        s_lst, a_lst, r_lst, s_prime_lst, done_mask_lst = [], [], [], [], []
+        for step in self.draw(n):
+            s, a, r, s_prime, done_mask = step
+            s_lst.append(s)
+            a_lst.append([a])
+            r_lst.append([r])
+            s_prime_lst.append(s_prime)
+            done_mask_lst.append([done_mask])
+        return np.array(s_lst), np.array(a_lst), np.array(r_lst), np.array(s_prime_lst), np.array(done_mask_lst)
+
+    def size(self):
+        return len(self.rows)
+
+
+class OfErrors(Rows):
+    """A step is added with its error, and errors are updated one by one."""
+
+    tree = property(lambda self: SimpleNamespace(n_entries=len(self.rows)))
+
+    def add(self, error, sample):
+        self.keep(*sample, priority=(error + 0.01) ** 0.6)
+
+    def sample(self, n):
+        indexes = random.choices(range(len(self.rows)), self.priorities, k=n)
+        return [self.rows[i] for i in indexes], indexes, np.ones(n)
+
+    def update(self, idx, error):
+        self.priorities[idx] = (error + 0.01) ** 0.6
+
+
 class NeedsConfiguration(Baselines):
     def __init__(self, size, configuration):
         super().__init__(size)

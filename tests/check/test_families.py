@@ -56,10 +56,14 @@ STANDINS = {
     standins.Dopamine: "dopamine",
     standins.Jaxrl: "jaxrl",
     standins.JaxrlOfNumber: "jaxrl",
+    standins.WholeSteps: "whole_steps",
+    standins.WholeStepsUnpacked: "whole_steps",
+    standins.WholeStepsInLists: "whole_steps",
+    standins.OfErrors: "per_memory",
 }
 PRIORITIZED = (
     *(standins.CpprbPrioritized, standins.BaselinesPrioritized, standins.PfrlPrioritized),
-    *(standins.BaselinesStarred, standins.FixedBatchOfSteps),
+    *(standins.BaselinesStarred, standins.FixedBatchOfSteps, standins.OfErrors),
 )
 FAVOURED = 8  # a row
 #: module:class or module:function of a library -> family
