@@ -369,6 +369,12 @@ def test_a_panic_of_rust_code_is_no_death():
     assert seen.word == "panics" and "PanicException: NaN, which `except Exception` does not catch" in seen.evidence
 
 
+def test_a_seed_is_checked_beside_a_tensorflow_with_another_api(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace())
+    seen = PART_OF["seed"](BufferPool(adapter_of(subject("Seedless")), SETTING))["seed"]
+    assert Contract.CHECKS["seed"](seen.word).meaning is not Meaning.SOUND
+
+
 def test_a_library_that_hangs_after_a_fork_says_nothing_about_spawned_workers(monkeypatch):
     """JAX hangs in forked processes, in which the probe draws; it does not in spawned ones."""
     monkeypatch.setattr(copies, "Child", lambda *_: SimpleNamespace(answer=lambda _: HANGS))

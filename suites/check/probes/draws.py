@@ -341,7 +341,7 @@ def _seed(pool: BufferPool, prioritized: bool) -> str:
     again = []
     for _ in range(2):
         seed_everything(own)
-        with suppress(KeyError):
+        with suppress(KeyError, AttributeError):  # TensorFlow 1 has no such function
             sys.modules["tensorflow"].random.set_seed(own)
         again.append(_drawn(pool, prioritized, own))
     pool.close()  # seeding TensorFlow destroys its kernels, including the clients that Reverb's TFClient keeps in them
