@@ -330,7 +330,9 @@ def test_a_test_of_another_project_checks_its_buffer_in_one_line(tmp_path):
 def test_an_interrupted_check_leaves_no_process(tmp_path):
     hangs = f"os.makedirs({str(tmp_path)!r} + '/pids/' + str(os.getpid())); time.sleep(60)"
     command = [sys.executable, "-m", "suites.check", written(tmp_path, hangs), f"--out={tmp_path / 'out'}"]
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs and their children ignore it
     with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True) as process:
+        signal.signal(signal.SIGINT, before)
         while not (pids := [*tmp_path.glob("pids/*")]) and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
