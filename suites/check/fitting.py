@@ -280,7 +280,8 @@ def _order(add: ast.FunctionDef, buffer: type) -> tuple[str, ...]:
 
 def _set_order(kept: Mapping[str, ast.FunctionDef], buffer: type) -> None:
     """Pass a step, if it is one tuple, in the order in which `sample` unpacks it."""
-    step = next((each for each in ast.walk(kept["add"]) if isinstance(each, ast.Tuple)), None)
+    tuples = [each for each in ast.walk(kept["add"]) if isinstance(each, ast.Tuple)]
+    step = next((each for each in tuples if {*map(ast.unparse, each.elts)} == returns.STORED), None)
     unpacked = (returns.unpacked(buffer, called) for _, called in _calls(kept["sample"]))
     if step is not None and (order := next(filter(None, unpacked), ())):
         step.elts = [ast.Name(name) for name in order]

@@ -42,7 +42,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
         *("priorities", "priority", "new_priorities", "new_priority", "prios", "new_weight"),
         "batch_priorities",
     ),
-    "transition": ("transition", "experience", "exp", "sample", "step", "item", "data", "trans", "memory"),
+    "transition": ("transition", "experience", "exp", "sample", "step", "item", "data", "trans"),
     "seed": ("seed", "random_seed", "rng_seed"),
     "beta": ("beta", "beta0"),
     "n_step": ("n_step", "n_steps", "nstep", "multi_step", "n_multi_step"),
