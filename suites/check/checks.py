@@ -17,7 +17,7 @@ from suites.check.functions import WEIGHTED_SETS, BufferFunctions
 from suites.check.probes import draws, edges, rows
 from suites.check.probes.probing import BufferPool, Seen
 
-#: Probes of adapters -> the checks that they make; dangerous probes come last.
+#: Probes of adapters -> the checks that they make.
 OVER_ADAPTER: Mapping[Callable[[BufferPool], Mapping[str, Seen]], tuple[str, ...]] = {
     rows.come_back: ("round_trip", "dtype", "shape"),
     rows.ring: ("ring_order",),
@@ -104,9 +104,13 @@ BEHAVIOURS: Mapping[str, type[Behaviour]] = {
     **Contract.CHECKS,
     **{check: kind for module in MODULES for check, kind in module.CHECKS.items()},
 }
-PARTS = (
-    *(CheckPart(probe, checks, over_adapter=True) for probe, checks in OVER_ADAPTER.items()),
-    *(CheckPart(probe, checks) for module in MODULES for probe, checks in module.PROBES.items()),
+#: In the order of checks.toml, so that a check without enough time makes the most important ones.
+PARTS = sorted(
+    (
+        *(CheckPart(probe, checks, over_adapter=True) for probe, checks in OVER_ADAPTER.items()),
+        *(CheckPart(probe, checks) for module in MODULES for probe, checks in module.PROBES.items()),
+    ),
+    key=lambda part: min(map([*SHOWN].index, part.checks)),
 )
 
 
@@ -115,11 +119,11 @@ def named(names: str) -> frozenset[str]:
     return frozenset(filter(None, names.split(",")))
 
 
-def selected(only: frozenset[str]) -> tuple[CheckPart, ...]:
+def selected(only: frozenset[str]) -> list[CheckPart]:
     """Return the parts of these checks, or all parts. Raises ValueError if a check is unknown."""
     if unknown := only - BEHAVIOURS.keys():
         raise ValueError(f"check must be one of {', '.join(BEHAVIOURS)}, got {', '.join(sorted(unknown))}")
-    return tuple(part for part in PARTS if not only or only & {*part.checks})
+    return [part for part in PARTS if not only or only & {*part.checks}]
 
 
 def refusal(check: str, functions: BufferFunctions) -> str | None:

@@ -25,7 +25,10 @@ EPISODES = 1_500
 IRREGULAR = (0, 0, 1, 2, 1, 0, 2, 2, 1)  # three environments
 SIZE = 8  # of a batch: fewer rows than any buffer holds when it is first sampled
 DRAWN = 3_000  # rows that a script draws
-NO_LIMITS = "add has one flag for the end of an episode, so a time limit cannot be told from a terminal state"
+NO_LIMITS = (
+    "add has one flag for the end of an episode, so a time limit cannot be told from a terminal state; "
+    "here all episodes end in terminal states"
+)
 
 
 @dataclass(frozen=True)
