@@ -38,7 +38,7 @@ def leak(subject: Subject) -> dict[str, Seen]:
     asked = dict(list(kinds(subject).values())[-1])
     if subject.can(obs_shape=None):
         asked["obs_shape"] = SHAPE
-    segments: set[str] = set()
+    others, segments = _segments(), set[str]()  # of buffers that live on, such as those of other probes
     for _ in range(WARM):
         segments |= _used(subject, asked)
     descriptors, memory = len(_descriptors()), own_memory()
@@ -47,7 +47,7 @@ def leak(subject: Subject) -> dict[str, Seen]:
         segments |= _used(subject, asked)
     more, grown = len(_descriptors()) - descriptors, own_memory() - memory
     bytes_each = 2 * CAPACITY * int(np.prod(asked.get("obs_shape", OPTIONS["obs_shape"]))) * 4
-    left = [each for each in segments if Path(each).exists()]
+    left = [each for each in segments - others if Path(each).exists()]
     after = f"after {buffers} buffers were discarded"
     if more >= BUFFERS:
         word, about, check = Leaks.DESCRIPTORS, f"{more} more descriptors {after}", _OPEN
