@@ -7,7 +7,9 @@ import mmap
 import os
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -207,6 +209,14 @@ def test_a_buffer_that_keeps_more_of_many_rows_is_sound():
     source = subject().functions.source.replace("from tests.check.plain import PlainBuffer as Buffer", "")
     seen = many_rows.many(Subject(load(source, "keeps_more.py", KeepsPowersOfTwo), USUAL))["many_rows"]
     assert seen.word == "only the newest rows"
+
+
+def test_a_segment_that_is_in_use_elsewhere_is_not_left_by_the_buffers():
+    with closing(SharedMemory(create=True, size=4096)) as segment:
+        try:
+            assert leaks.leak(subject())["leaks"].word == "nothing"
+        finally:
+            segment.unlink()
 
 
 def test_pages_of_files_are_not_memory_of_the_process(tmp_path):
