@@ -260,6 +260,14 @@ class WeightsOverCapacity(PlainBuffer):
         return (self.tree.leaves[slots] / self.tree.total * self.capacity) ** -beta
 
 
+class WeightsOverUnwritten(PlainBuffer):
+    """Normalises by the lowest priority of all slots, which is 0 until the buffer is full, as many PER tutorials do."""
+
+    def weights(self, slots, beta):
+        with np.errstate(all="ignore"):
+            return (self.tree.leaves[slots] / self.tree.leaves[: self.capacity].min()) ** -beta
+
+
 class WeightsOverMean(PlainBuffer):
     def weights(self, slots, beta):
         weights = super().weights(slots, beta)

@@ -77,6 +77,7 @@ CONTROLS = [
     ("NoAlphaInUpdates", "alpha_of_updates"),
     ("AlphaTwiceForNewRows", "alpha_of_new_rows"),
     ("WeightsOverCapacity", "weights_over"),
+    ("WeightsOverUnwritten", "weights_over"),
     ("WeightsOverMean", "weights_over"),
     ("WeightsOverPast", "weights_over"),
     ("BetaIgnored", "beta_argument"),
@@ -314,6 +315,27 @@ def test_a_rising_beta_hides_no_wrong_number_of_rows():
 
 def test_weights_that_are_not_normalised_are_no_fault():
     assert weights_words(annealing(variants.NotNormalised)) == ["not normalised", "nothing"]
+
+
+def without_beta(fault: str = "") -> Subject:
+    source = subject(fault).functions.source.replace("size, beta=None", "size").replace("size, beta)", "size)")
+    source = source.replace("alpha, beta)", "alpha)", 1).replace("alpha, beta)", "alpha, 0.4)")
+    return Subject(load(source, f"without_beta_{fault}.py"), SETTING)
+
+
+@pytest.mark.parametrize("fault", ["", "WeightsOfZero", "WeightsOverMean"])
+def test_weights_without_a_beta_are_not_compared_with_the_formula(fault):
+    with pytest.raises(NotApplicable, match="neither make nor sample has an argument beta"):
+        priorities.weights(without_beta(fault))
+
+
+def test_weights_of_zero_are_a_fault_without_a_beta(tmp_path):
+    faulty = without_beta("WeightsOverUnwritten")
+    seen = priorities.weights(faulty)["weights_over"]
+    assert seen.word == priorities.WeightedSet.UNUSABLE and "20 rows added to a buffer of 32" in seen.evidence
+    body = seen.script.splitlines()
+    assert not runs(script(faulty.functions, body), tmp_path)
+    assert runs(script(without_beta().functions, body), tmp_path)
 
 
 def test_a_half_written_row_is_a_fault_only_if_it_can_be_drawn():

@@ -24,6 +24,7 @@ from suites.check.probes.tracked import (
     exactly,
     filled,
     indexes_of,
+    kinds,
     prioritized,
     seen,
     shares,
@@ -106,6 +107,7 @@ class WeightedSet(Behaviour):
     CHANGES = "something else after the wrap", FAULT
     OTHER = "something else", FAULT
     NOT_STATED = "not what the file states", FAULT
+    UNUSABLE = "negative, not finite, or all 0", FAULT
 
 
 #: What is recognised of a file that does not define WEIGHTS_OVER.
@@ -397,6 +399,8 @@ def _alpha(subject: Subject, asked: Mapping[str, object], exponent: float, new: 
 
 def weights(subject: Subject) -> dict[str, Seen]:
     """Compare weights with the formula while the buffer is partly filled, and after its lowest priorities are gone."""
+    if (unusable := _unusable(subject)) is not None:
+        return {"weights_over": unusable}
     asked, exponent = by_priority(subject, ALPHA)
     if not subject.can(beta=None) and not subject.functions.accepts("sample", "beta"):
         raise NotApplicable("neither make nor sample has an argument beta")
@@ -423,6 +427,31 @@ def weights(subject: Subject) -> dict[str, Seen]:
     late = words[0] is WeightedSet.STATED or word in (WeightedSet.PAST, WeightedSet.CHANGES)
     rows = 2 * CAPACITY if late else PARTLY
     return {"weights_over": seen(word, about, looked_at, weights_script(subject, asked, exponent, rows))}
+
+
+def _unusable(subject: Subject) -> Seen | None:
+    """Return which weights are wrong whatever alpha and beta are, of rows that all have priorities from 0.05 to 1."""
+    subject.functions.require("update")
+    asked = kinds(subject)["by priority"]
+    buffer = Tracked(subject, CAPACITY, **asked)
+    for rows in PARTLY, 2 * CAPACITY:
+        buffer.add(rows - buffer.added)
+        buffer.prioritize(np.geomspace(0.05, 1.0, rows + 1))
+        for _ in range(WEIGHED * times(subject.setting)):
+            _, batch = buffer.sample(16, beta=BETA)
+            if batch.get("weights") is None:
+                raise NotApplicable("batches have no weights")
+            weights = np.array(batch["weights"], float)
+            if not (weights >= 0).all() or not np.isfinite(weights).all() or not weights.any():
+                about = f"{rows} rows added to a buffer of {CAPACITY}: the weights of a batch are {np.unique(weights)}"
+                given = f", beta={BETA}" if subject.functions.accepts("sample", "beta") else ""
+                body = [
+                    *prioritized(subject, CAPACITY, rows, f"n / {rows}", **asked),
+                    f'w = np.array([np.ravel(sample(b, 16{given})["weights"]) for _ in range(99)])',
+                    "assert np.isfinite(w).all() and (w >= 0).all() and w.any(axis=1).all(), w",
+                ]
+                return seen(WeightedSet.UNUSABLE, about, rows, body)
+    return None
 
 
 def weights_script(subject: Subject, asked: Mapping[str, object], exponent: float, rows: int) -> list[str]:
