@@ -8,6 +8,7 @@ observes, and `adapters.features` generates the sentences of the report's featur
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -109,6 +110,8 @@ class Contract:
     # What `adapters.checks` and the suites must take into account.
     #: added to a priority before it is raised to alpha
     eps: float = 0.0
+    #: what priorities are clipped to, after eps is added
+    largest: float = math.inf
     #: whether the library returns importance weights; if not, the adapter computes them from probabilities
     returns_weights: bool = True
     #: number of batches that are prefetched; an update of priorities does not affect these

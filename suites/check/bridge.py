@@ -36,6 +36,7 @@ def adapter_of(subject: Subject) -> type[Adapter]:
             framework="",
             licence="",
             eps=subject.functions.eps,
+            largest=subject.functions.largest,
             next_of_rows=not subject.functions.accepts("add", "next_obs"),
             prioritized_replacement=Replacement.WITHOUT if subject.functions.withholds else Replacement.WITH,
         )

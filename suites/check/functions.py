@@ -23,9 +23,10 @@ as it was added, and "desired_goal" as it was added or drawn for the row.
 `WAYS`, if defined, names other ways to use the buffer: {name: options that `make` is passed in addition}. An option
 named `stack`, `n_step`, `gamma` or `envs` also tells the probes what such a buffer must return.
 
-Constants state what the buffer promises. The first four apply to buffers with priorities.
+Constants state what the buffer promises. The first five apply to buffers with priorities.
 
     EPS            what it adds to a priority before that is raised to alpha
+    LARGEST        what it clips priorities to, after EPS is added
     ALPHA          its alpha, if `make` has no argument of this name
     WITHHOLDS      True if a sampled row cannot be sampled again before its update
     WEIGHTS_OVER   what importance weights are divided by: the largest weight of the "buffer", that of the "batch", or
@@ -40,6 +41,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -94,6 +96,7 @@ class BufferFunctions:
     imported: str = ""  # the line that imports the buffer's class as `Buffer`, for a family's file
     ways: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     eps: float = 0.0  # added to a priority before it is raised to alpha; `EPS` in the file
+    largest: float = math.inf  # what priorities are clipped to, after eps is added; `LARGEST` in the file
     alpha: float | None = None  # of a buffer whose `make` has no argument alpha; `ALPHA` in the file
     withholds: bool = False  # whether a sampled row cannot be sampled again before its update; `WITHHOLDS` in the file
     shared: bool = False  # whether forked processes may add and sample at the same time; `SHARED` in the file
@@ -149,6 +152,7 @@ def promised(defined: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {
         "ways": defined.get("WAYS", {}),
         "eps": float(defined.get("EPS", 0.0)),
+        "largest": float(defined.get("LARGEST", math.inf)),
         "alpha": defined.get("ALPHA"),
         "withholds": bool(defined.get("WITHHOLDS")),
         "weights_over": over,

@@ -27,7 +27,7 @@ ARRAY, HELD = "array", "held"
 #: Types of which instances are sent as they are. Of others, only a name is sent.
 PLAIN = (type(None), bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, slice, range)
 #: What the file says about the buffer.
-CONSTANTS = ("WAYS", "EPS", "ALPHA", "WITHHOLDS", "WEIGHTS_OVER", "EVICTS_EPISODES", "STORES_FINAL_OBS")
+CONSTANTS = ("WAYS", "EPS", "LARGEST", "ALPHA", "WITHHOLDS", "WEIGHTS_OVER", "EVICTS_EPISODES", "STORES_FINAL_OBS")
 COPY = "deepcopy"  # a function beside those of the file
 #: Functions that return a batch, and those that return an object, which stays here whatever it is. Nothing that the
 #: others return is used, but the size.

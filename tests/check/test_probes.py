@@ -338,6 +338,51 @@ def test_weights_of_zero_are_a_fault_without_a_beta(tmp_path):
     assert runs(script(without_beta().functions, body), tmp_path)
 
 
+CLIPPED = "EPS, LARGEST = 0.01, 1.0"
+PRIORITY_CHECKS = ("prioritized", "new_row_priority", "given_priority", "weights", "stale_update", "infinite_priority")
+#: Faults that are none with priorities from 0.01 to 1: they need 0, large ratios, or a largest priority other than 1.
+NEVER_WITHIN_BOUNDS = {
+    *("WeightsOfZero", "AllZeroPicksLast", "AlphaTwiceForNewRows", "SumsDrift", "SumsDriftIn64Bits"),
+    *("OneForTheNew", "TakesAnyPriority"),
+}
+
+
+def clipping(fault: str = "", constants: str = CLIPPED) -> Subject:
+    source = subject().functions.source.replace("from tests.check.plain import PlainBuffer as Buffer", constants)
+    bases = (getattr(planted, fault), variants.Clipping) if fault else (variants.Clipping,)
+    return Subject(load(source, f"clipping_{fault}.py", type("Clipped", bases, {})), SETTING)
+
+
+def meaning_of(check: str, of: Subject) -> Meaning:
+    if check in PROBE_OF:
+        return BEHAVIOURS[check](PROBE_OF[check](of)[check].word).meaning
+    pool = BufferPool(adapter_of(of), SETTING)
+    seen = PART_OF[check](pool)[check]
+    pool.close()
+    return Contract.CHECKS[check](seen.word).meaning
+
+
+@pytest.mark.parametrize("check", [*priorities.CHECKS, *PRIORITY_CHECKS, "deepcopy", "index_out_of_range"])
+def test_a_buffer_that_clips_priorities_as_stated_is_sound(check):
+    assert meaning_of(check, clipping()) is Meaning.SOUND
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        (fault, check)
+        for fault, check in [*CONTROLS, *OLD_CONTROLS]
+        if check in {*priorities.CHECKS, *PRIORITY_CHECKS} and fault not in NEVER_WITHIN_BOUNDS
+    ],
+)
+def test_a_fault_of_priorities_is_found_although_they_are_clipped(fault, check):
+    assert meaning_of(check, clipping(fault)) is not Meaning.SOUND
+
+
+def test_clipped_priorities_are_a_fault_unless_stated():
+    assert meaning_of("prioritized", clipping(constants="EPS = 0.01")) is Meaning.FAULT
+
+
 def test_a_half_written_row_is_a_fault_only_if_it_can_be_drawn():
     plain = "Buffer(capacity, obs_shape, obs_dtype, act_shape, act_dtype, seed, prioritized"
     for kind, word in (planted.StoresBeforeItRefuses, "changes other rows"), (variants.HalfWritesSpareSlot, "refused"):

@@ -27,7 +27,7 @@ import os, random, sys
 import numpy as np
 
 WAYS = {"of two": {"stack": 2}}
-EPS = 0.5
+EPS, LARGEST = 0.5, 2.0
 WITHHOLDS, WEIGHTS_OVER = True, "batch"
 
 class Row:
@@ -92,7 +92,7 @@ def test_functions_have_the_signatures_and_settings_of_the_file(tmp_path):
     for name, function in here.named.items():
         expected = [(each.name, each.kind) for each in inspect.signature(function).parameters.values()]
         assert [(each.name, each.kind) for each in inspect.signature(found.named[name]).parameters.values()] == expected
-    for name in ("ways", "eps", "alpha", "withholds", "weights_over"):
+    for name in ("ways", "eps", "largest", "alpha", "withholds", "weights_over"):
         assert getattr(found, name) == getattr(here, name) != getattr(BufferFunctions({}, ""), name) or name == "alpha"
     assert found.accepts("make", "alpha") and found.takes_any("make") and not found.takes_any("add")
 

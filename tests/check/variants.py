@@ -28,6 +28,13 @@ class AnnealingFast(Annealing):
     step = 1e-2
 
 
+class Clipping(PlainBuffer):
+    """Adds 0.01 to priorities and clips them at 1, as PER tutorials do (functions: EPS = 0.01, LARGEST = 1.0)."""
+
+    def set_priorities(self, slots, priorities):
+        super().set_priorities(slots, np.minimum(priorities + 0.01, 1.0))
+
+
 class NotNormalised(PlainBuffer):
     def weights(self, slots, beta):
         return (self.tree.leaves[slots] / self.tree.total * len(self)) ** -beta

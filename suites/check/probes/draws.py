@@ -19,6 +19,7 @@ from suites.check.probes.probing import (
     RisingBeta,
     Seen,
     fit,
+    stored,
     times,
 )
 
@@ -156,14 +157,16 @@ def _default(pool: BufferPool) -> Seen:
 def _new_row(pool: BufferPool, update: bool) -> Seen:
     """Count how often the new row is drawn before its priority is updated, until only one of the candidates fits."""
     candidates = {"the largest": 2.9, "a fixed one": 1.0, "the largest, rounded down": 2.0}
-    counts, eps = np.zeros(2, np.int64), pool.kind.contract.eps
+    counts, bounds = np.zeros(2, np.int64), pool.kind.contract
     with pool.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
         size = min(8, buffer.independent)
         for _ in range((MOST_ONE_BY_ONE if size == 1 else MOST_NEW_DRAWS) // NEW_DRAWS):
             for _ in range(NEW_DRAWS // size):
                 drawn, others = _draw_with_new_row(buffer, size, update)
                 counts += drawn
-            fits = {word: fit(counts, np.array([others, priority + eps])) for word, priority in candidates.items()}
+            fits = {
+                word: fit(counts, np.array([others, stored(priority, bounds)])) for word, priority in candidates.items()
+            }
             possible = [p for p in fits.values() if p > DOUBT]
             if max(fits.values()) <= SIGNIFICANCE or (len(possible) == 1 and possible[0] > LIKELY):
                 break
@@ -194,7 +197,7 @@ def _draw_with_new_row(buffer: ProbedBuffer, size: int, update: bool) -> tuple[n
     others = buffer.raw[buffer.held[buffer.due & buffer.drawable & (buffer.held != new)]]
     buffer.raw[numbers] = 0.1
     buffer.update(batch["indexes"], numbers)
-    return drawn, float((others + buffer.adapter.contract.eps).sum())
+    return drawn, float(stored(others, buffer.adapter.contract).sum())
 
 
 def _raise_one(buffer: ProbedBuffer, size: int) -> None:
@@ -224,9 +227,12 @@ def _given(pool: BufferPool) -> Seen:
             numbers, batch = buffer.sample(size)
             hits += great[numbers - first][: buffer.independent].tolist()
             buffer.update(batch["indexes"], numbers)
-    share = float(np.mean(hits))
-    evenly = fit(np.bincount(hits, minlength=2), np.array([0.5, 0.5])) > SIGNIFICANCE
-    word = "taken" if share > 0.95 else "none on add" if evenly else "another"
+    share, counts = float(np.mean(hits)), np.bincount(hits, minlength=2)
+    evenly = fit(counts, np.array([0.5, 0.5])) > SIGNIFICANCE
+    low, high = stored(np.array([0.01, 10.0]), pool.kind.contract)
+    chance = high / (low + high)
+    least = min(0.95, chance - 6 * np.sqrt(chance * (1 - chance) / len(hits)))  # 6 standard deviations
+    word = "taken" if share > least else "none on add" if evenly else "another"
     about = (
         f"half the rows were added with 1,000 times the others' priority and received {share:.1%} of {len(hits)} draws"
     )

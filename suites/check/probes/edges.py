@@ -24,15 +24,16 @@ def stale(pool: BufferPool) -> dict[str, Seen]:
     """Set the priorities of rows that were overwritten after being sampled to a billion times the others'."""
     hits, elsewhere, expected, drawn, updated = 0, 0, 0.0, 0, 0
     with pool.priorities() as buffer:
+        low = min(1.0, buffer.adapter.contract.largest / 1e3)
         for _ in range(STALE_ROUNDS):
-            buffer.fill(CAPACITY)
+            buffer.fill(CAPACITY, low)
             buffer.settle(8)
             numbers, batch = buffer.sample(8)
             indexes = own(batch)["indexes"]
-            buffer.fill(NEWER)
+            buffer.fill(NEWER, low)
             gone = numbers < buffer.held[0]
             try:
-                buffer.adapter.update_priorities(indexes, np.where(gone, 1e9, 1.0))
+                buffer.adapter.update_priorities(indexes, np.where(gone, 1e9, low))
             except Exception as error:
                 return {"stale_update": Seen("refused", f"the update raised {said(error)}", int(gone.sum()))}
             buffer.settle(8)

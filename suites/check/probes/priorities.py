@@ -11,7 +11,7 @@ from adapters.base import Array
 from adapters.behaviours import FAULT, HAZARD, Behaviour
 from adapters.checks import SIGNIFICANCE
 from suites.check.functions import WEIGHTED_SETS, NotApplicable
-from suites.check.probes.probing import RisingBeta, Seen, fit, said, times
+from suites.check.probes.probing import RisingBeta, Seen, fit, said, stored, times
 from suites.check.probes.tracked import (
     MOST_BATCHES,
     Tracked,
@@ -341,7 +341,8 @@ def many(subject: Subject) -> dict[str, Seen]:
 
 
 def alpha(subject: Subject) -> dict[str, Seen]:
-    """Compare rows of priority 16 with others of 1, once set by an update, once the default of new rows."""
+    """Compare rows of priority 16, or of the largest one if that is lower, with others of a sixteenth of it, once set
+    by an update, once the default of new rows."""
     asked, exponent = by_priority(subject, ALPHA)
     if not 0.2 <= exponent <= 0.9:
         raise NotApplicable(f"alpha is {exponent:g}, so that applying it twice hardly matters")
@@ -355,10 +356,12 @@ def _alpha(subject: Subject, asked: Mapping[str, object], exponent: float, new: 
     rows = CAPACITY // 2
     buffer = Tracked(subject, CAPACITY, **asked)
     buffer.add(rows)
-    size, great = rows, 4  # rows of priority 16
+    size, great = rows, 4  # rows of the larger priority
+    larger = min(HIGH, subject.functions.largest)
+    smaller = larger / HIGH
     high = np.arange(CAPACITY + 1) <= great
-    buffer.prioritize(np.where(high, HIGH, 1.0))
-    begin = prioritized(subject, CAPACITY, rows, f"np.where(n <= {great}, {HIGH}, 1.0)", **asked)
+    buffer.prioritize(np.where(high, larger, smaller))
+    begin = prioritized(subject, CAPACITY, rows, f"np.where(n <= {great}, {larger}, {smaller})", **asked)
     if new:
         buffer.add(rows)
         high = np.arange(CAPACITY + 1) > rows
@@ -369,11 +372,11 @@ def _alpha(subject: Subject, asked: Mapping[str, object], exponent: float, new: 
         counts = buffer.count(2 * subject.setting.draws, size)
     except WrongRows as error:
         return seen(Alpha.WRONG_ROWS, str(error), size, [*begin, *exactly(buffer.held, size, MOST_BATCHES * 5, error)])
-    eps = subject.functions.eps
+    bounds = subject.functions
 
-    def share(times: float, priority: float = HIGH) -> Array:
-        each = of.sum() * (priority + eps) ** times
-        others = rest.sum() * (1 + eps) ** exponent
+    def share(times: float, priority: float = larger) -> Array:
+        each = of.sum() * stored(priority, bounds) ** times
+        others = rest.sum() * stored(smaller, bounds) ** (exponent if new else times)
         return np.array([each, others]) / (each + others)
 
     groups = np.array([counts[of].sum(), counts[rest].sum()])
@@ -385,9 +388,10 @@ def _alpha(subject: Subject, asked: Mapping[str, object], exponent: float, new: 
     ratio = groups[0] / of.sum() / max(groups[1] / rest.sum(), 1e-9)
     if fits[word] <= SIGNIFICANCE:
         word = Alpha.OTHER
-    what = "a new row, with the largest priority 16," if new else "a row updated to 16"
-    expected = (HIGH + eps) ** exponent / (1 + eps) ** exponent
-    about = f"{what} was drawn {ratio:.3g} times as often as one of 1 (alpha {exponent:g} gives {expected:.3g})"
+    what = f"a new row, with the largest priority {larger:g}," if new else f"a row updated to {larger:g}"
+    expected = (stored(larger, bounds) / stored(smaller, bounds)) ** exponent
+    often = f"{what} was drawn {ratio:.3g} times as often as one of {smaller:g}"
+    about = f"{often} (alpha {exponent:g} gives {expected:.3g})"
     which = f"n > {rows}" if new else f"n <= {great}"
     body = [
         *begin,
@@ -483,7 +487,7 @@ def _rising(subject: Subject, asked: Mapping[str, object], exponent: float) -> R
     second, batch = buffer.sample(PARTLY)
     known, weights = np.isin(second, first), np.array(batch.get("weights", ()), float).reshape(-1)
     if weights.shape == second.shape and known.any():
-        rising.of((priorities[second[known]] + subject.functions.eps) ** exponent, weights[known])
+        rising.of(stored(priorities[second[known]], subject.functions) ** exponent, weights[known])
     return rising
 
 
@@ -661,7 +665,7 @@ def _exponent(buffer: Tracked, priorities: Array, alpha: float, given: float) ->
         numbers, batch = buffer.sample(16, beta=given)
         if "weights" not in batch:
             raise NotApplicable("batches have no weights")
-        chance = alpha * np.log(priorities[numbers] + buffer.subject.functions.eps)
+        chance = alpha * np.log(stored(priorities[numbers], buffer.subject.functions))
         weight = np.log(np.array(batch["weights"], float).reshape(-1))
         x.append(chance - chance.mean())
         y.append(weight - weight.mean())

@@ -170,7 +170,7 @@ class ProbedBuffer:
         """Return the probabilities with which the held rows must be drawn."""
         if not self.spec.prioritized:
             return np.full(len(self.held), 1 / len(self.held))
-        weights = (self.raw[self.held] + self.adapter.contract.eps) ** self.spec.alpha
+        weights = stored(self.raw[self.held], self.adapter.contract) ** self.spec.alpha
         return weights / weights.sum()
 
 
@@ -188,6 +188,21 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> float:
     missing = (counts == 0) & (shares > 0)
     never = np.exp(-shares[missing] * counts.sum()).min() * len(counts) if missing.any() else 1.0
     return min(chi_square(counts, shares, EXPECTED)[1], float(never))
+
+
+class Bounds(Protocol):
+    """What a buffer makes of a priority before that is raised to alpha."""
+
+    @property
+    def eps(self) -> float: ...
+
+    @property
+    def largest(self) -> float: ...
+
+
+def stored(priorities: Any, bounds: Bounds) -> Any:
+    """Return what a buffer with these bounds raises to alpha, of priorities as they are passed to it."""
+    return np.minimum(priorities + bounds.eps, bounds.largest)
 
 
 class RisingBeta:

@@ -17,7 +17,7 @@ import numpy as np
 from adapters.base import Array, Columns
 from adapters.behaviours import Behaviour, Meaning
 from suites.check.functions import OPTIONS, BufferFunctions, NotApplicable
-from suites.check.probes.probing import Seen, own
+from suites.check.probes.probing import Seen, own, stored
 from suites.check.reproduction import added, made
 from suites.check.subject import Subject
 
@@ -290,7 +290,7 @@ def by_priority(subject: Subject, alpha: float | None = None) -> tuple[dict[str,
 
 
 def shares(subject: Subject, priorities: Array, alpha: float) -> Array:
-    each = (priorities + subject.functions.eps) ** alpha
+    each = stored(priorities, subject.functions) ** alpha
     return each / each.sum()
 
 
