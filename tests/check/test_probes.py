@@ -380,7 +380,18 @@ def test_a_fault_of_priorities_is_found_although_they_are_clipped(fault, check):
 
 
 def test_clipped_priorities_are_a_fault_unless_stated():
-    assert meaning_of("prioritized", clipping(constants="EPS = 0.01")) is Meaning.FAULT
+    pool = BufferPool(adapter_of(clipping(constants="EPS = 0.01")), SETTING)
+    seen = PART_OF["prioritized"](pool)["prioritized"]
+    pool.close()
+    assert Contract.CHECKS["prioritized"](seen.word).meaning is Meaning.FAULT
+    assert "(as if priorities were clipped at 1)" in seen.evidence
+
+
+def test_other_faults_are_not_said_to_be_clipping():
+    pool = BufferPool(adapter_of(subject("DeafToUpdates")), SETTING)
+    seen = PART_OF["prioritized"](pool)["prioritized"]
+    pool.close()
+    assert seen.word == "not by priority" and "clipped" not in seen.evidence
 
 
 def test_a_half_written_row_is_a_fault_only_if_it_can_be_drawn():

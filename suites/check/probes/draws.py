@@ -65,20 +65,23 @@ def by_priority(pool: BufferPool) -> dict[str, Seen]:
     try:
         for about, buffer in _parts(pool):
             if buffer is None:
-                found.append((about, None, None))
+                found.append((about, None, None, None))
                 continue
             counts, shares = buffer.count(pool.setting.draws)[buffer.due], buffer.shares()[buffer.due]
             looked_at += int(counts.sum())
-            found.append((about, fit(counts, shares), _without_last(buffer, counts, shares)))
+            clipped = fit(counts, buffer.shares(largest=1.0)[buffer.due])
+            found.append((about, fit(counts, shares), _without_last(buffer, counts, shares), clipped))
     except Overwritten as error:
         return {"prioritized": Seen("not by priority", str(error), looked_at)}
-    whole, others = ([p for p in each if p is not None] for each in list(zip(*found, strict=True))[1:])
+    whole, others, clipped = ([p for p in each if p is not None] for each in list(zip(*found, strict=True))[1:])
     word = "by priority" if min(whole) > SIGNIFICANCE else "not by priority"
     if word != "by priority" and min(others) > SIGNIFICANCE:
         word = "never the last slot"
     without_last = word == "never the last slot"
-    fits = [about if p is None else f"{about}, {_p(q if without_last else p)}" for about, p, q in found]
+    fits = [about if p is None else f"{about}, {_p(q if without_last else p)}" for about, p, q, _ in found]
     but = " (the row in the last slot was never drawn; each p is that of the other rows)" if without_last else ""
+    if word == "not by priority" and min(clipped) > SIGNIFICANCE:
+        but = " (as if priorities were clipped at 1)"
     about = f"{looked_at:,} draws from {CAPACITY} rows{but}: {'; '.join(fits)}"
     return {"prioritized": Seen(word, about, looked_at)}
 

@@ -166,11 +166,12 @@ class ProbedBuffer:
             np.add.at(counts, self.draw(size) - first, 1)
         return counts
 
-    def shares(self) -> np.ndarray:
-        """Return the probabilities with which the held rows must be drawn."""
+    def shares(self, largest: float = np.inf) -> np.ndarray:
+        """Return the probabilities with which the held rows must be drawn, or would be if priorities were clipped to
+        this one."""
         if not self.spec.prioritized:
             return np.full(len(self.held), 1 / len(self.held))
-        weights = stored(self.raw[self.held], self.adapter.contract) ** self.spec.alpha
+        weights = np.minimum(stored(self.raw[self.held], self.adapter.contract), largest) ** self.spec.alpha
         return weights / weights.sum()
 
 
