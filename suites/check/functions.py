@@ -42,6 +42,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -104,6 +105,7 @@ class BufferFunctions:
     stores_final_obs: bool = False  # whether those take places of rows; `STORES_FINAL_OBS` in the file
     weights_over: str = ""  # one of `WEIGHTED_SETS`, or "" if the file does not state it; `WEIGHTS_OVER` in the file
     family: str = ""  # "" for the user's own file
+    file: str = ""  # the path of the file
     elsewhere: bool = False  # run by another Python (`suites.check.remote`), which shares no memory with this one
 
     def has(self, function: str) -> bool:
@@ -141,7 +143,8 @@ def load(source: str, where: str, buffer: type | None = None, imported: str = ""
     named = {name: defined[name] for name in FUNCTIONS if callable(defined.get(name))}
     if lacking := [name for name in REQUIRED if name not in named]:
         raise BadFunctions(f"{where} must define make, add and sample, but lacks {', '.join(lacking)}")
-    return BufferFunctions(named, source, imported, family=family, **promised(defined, where))
+    more = promised(defined, where)
+    return BufferFunctions(named, source, imported, family=family, file=os.path.abspath(where), **more)
 
 
 def promised(defined: Mapping[str, Any], where: str) -> dict[str, Any]:

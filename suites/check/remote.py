@@ -127,7 +127,8 @@ def load(file: Path, python: str, folder: Path | None = None) -> BufferFunctions
         raise BadFunctions(about["bad"])
     named = {name: _calling(connection, name, arguments) for name, arguments in about["signatures"].items()}
     source = file.read_text(encoding="utf-8")
-    return BufferFunctions(named, source, elsewhere=True, **promised(about["constants"], str(file)))
+    more = promised(about["constants"], str(file))
+    return BufferFunctions(named, source, file=str(file.resolve()), elsewhere=True, **more)
 
 
 def _calling(connection: Connection, name: str, arguments: list[tuple[str, int, bool]]) -> Callable[..., Any]:

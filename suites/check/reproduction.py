@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
-from suites.check.functions import OPTIONS, STEP, BufferFunctions
-from suites.check.shortening import inlined, packed
+from suites.check.functions import FUNCTIONS, OPTIONS, STEP, BufferFunctions
+from suites.check.shortening import Replacing, inlined, packed_body
 from suites.check.subject import Subject
 
 MOST_LINES = 15
 LONGEST = 240  # characters of a line that several statements share
 HEADER = "import numpy as np"
+IMPORTS, DEFINITIONS = (ast.Import, ast.ImportFrom), (ast.FunctionDef, ast.ClassDef)
 
 
 def made(subject: Subject, capacity: int, **asked: Any) -> str:
@@ -48,59 +50,82 @@ def added(subject: Subject, number: str = "i", buffer: str = "b", **step: str) -
 def script(functions: BufferFunctions, body: Sequence[str]) -> str:
     """Return a program of `body` and of what it needs of the functions' source. If it has more than `MOST_LINES`, small
     functions are written in place of their calls; if that is not enough, statements share lines."""
-    text, parts = "\n".join(body), _parts(functions.source)
-    program = _program(functions, parts, text)
+    text, statements = "\n".join(body), _statements(functions)
+    program = _program(functions, statements, text)
     if len(program.splitlines()) > MOST_LINES:
-        for part in parts.values():
-            text = inlined(text, part)
-        program = _program(functions, parts, text)
-    return program if len(program.splitlines()) <= MOST_LINES else _program(functions, parts, text, LONGEST)
+        for statement in statements:
+            text = inlined(text, statement)
+        program = _program(functions, statements, text)
+    return program if len(program.splitlines()) <= MOST_LINES else _program(functions, statements, text, LONGEST)
 
 
-def _program(functions: BufferFunctions, parts: Mapping[str, ast.stmt], text: str, longest: int = 0) -> str:
-    kept = [line for part in _used(parts, text) for line in packed(part, longest)]
-    needed = "\n".join([*kept, text])
-    used = [node for node in _imports(functions.source) if ast.unparse(node) != HEADER and _is_used(node, needed)]
-    first = [HEADER, *map(ast.unparse, used)]
+def _program(functions: BufferFunctions, statements: Sequence[ast.stmt], text: str, longest: int = 0) -> str:
+    """Return the program, its statements in the order of the file, as one may prepare what the next ones import."""
+    kept = [node for node in _needed(statements, text) if ast.unparse(node) != HEADER]
+    leading = [*takewhile(lambda node: isinstance(node, IMPORTS), kept)]
+    first = [HEADER, *map(ast.unparse, leading)]
     if longest:
         modules = [line.removeprefix("import ") for line in first if line.startswith("import ")]
         first = [f"import {', '.join(modules)}", *(line for line in first if not line.startswith("import "))]
     own = [functions.imported] if functions.imported else []
-    return "\n".join([*first, *own, needed]) + "\n"
+    return "\n".join([*first, *own, *packed_body(kept[len(leading) :], longest), text]) + "\n"
 
 
-def _used(parts: Mapping[str, ast.stmt], text: str) -> list[ast.stmt]:
-    """Return the parts that a text uses, and those that these use."""
-    called = {name for name, part in parts.items() if isinstance(part, ast.FunctionDef)}
-    used = [name for name in parts if _uses(text, name, name in called)]
-    for name in used:
-        source = ast.unparse(parts[name])
-        used += [other for other in parts if other not in used and _uses(source, other, other in called)]
-    return [part for name, part in parts.items() if name in used]
+def _needed(statements: Sequence[ast.stmt], text: str) -> list[ast.stmt]:
+    """Return the statements that a text needs: those that bind names that it or they use, and all that do more."""
+    needed = [node for node in statements if not _only_binds(node)]
+    texts = [text, *map(ast.unparse, needed)]
+    for used in texts:
+        found = [node for node in statements if node not in needed and any(_uses(used, name) for name in _bound(node))]
+        needed += found
+        texts += map(ast.unparse, found)
+    return [node for node in statements if node in needed]
 
 
-def _uses(text: str, name: str, called: bool) -> bool:
-    """Return whether a text has this name; for a function, that it calls it, as an argument may have the same name."""
-    return bool(re.search(rf"(?<![.\w]){re.escape(name)}" + (r"\(" if called else r"\b"), text))
+def _uses(text: str, name: str) -> bool:
+    """Return whether a text has this name; for a function of the buffer, that it calls it, as an argument may have the
+    same name."""
+    end = r"\(" if name in FUNCTIONS else r"\b"
+    return name == "*" or re.search(rf"(?<![.\w]){re.escape(name)}{end}", text) is not None
 
 
-def _parts(source: str) -> dict[str, ast.stmt]:
-    """Return the functions and classes of this source, and what it assigns, by name, without docstrings."""
-    parts: dict[str, ast.stmt] = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            if ast.get_docstring(node) is not None and len(node.body) > 1:
-                node.body = node.body[1:]
-            parts[node.name] = node
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            parts[node.targets[0].id] = node
-    return parts
+def _statements(functions: BufferFunctions) -> list[ast.stmt]:
+    """Return the statements of the functions' file, without docstrings and what it does as a program."""
+    where = Replacing({"__file__": ast.Constant(functions.file)})
+    body = [where.visit(node) for node in ast.parse(functions.source).body]
+    for node in body:
+        if isinstance(node, DEFINITIONS) and ast.get_docstring(node) is not None and len(node.body) > 1:
+            node.body = node.body[1:]
+    return [node for node in body if not _is_text(node) and not _is_program(node)]
 
 
-def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _is_used(node: ast.Import | ast.ImportFrom, text: str) -> bool:
-    names = [(each.asname or each.name).partition(".")[0] for each in node.names]
-    return any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
+def _is_program(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).startswith("__name__ ==")
+
+
+def _only_binds(node: ast.stmt) -> bool:
+    """Return whether a statement does no more than to bind names, as far as can be seen."""
+    if isinstance(node, (ast.If, ast.Try)):
+        handled = [each for handler in getattr(node, "handlers", []) for each in handler.body]
+        return all(map(_only_binds, [*node.body, *handled, *node.orelse, *getattr(node, "finalbody", [])]))
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return all(isinstance(each, (ast.Name, ast.Tuple)) for each in targets)
+    return isinstance(node, (*IMPORTS, *DEFINITIONS, ast.Pass)) or _is_text(node)
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement binds in the module."""
+    if isinstance(node, IMPORTS):
+        yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
+    elif isinstance(node, DEFINITIONS):
+        yield node.name
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    else:
+        for part in ast.iter_child_nodes(node):
+            yield from _bound(part)

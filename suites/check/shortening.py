@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 COMPOUND = (ast.FunctionDef, ast.ClassDef, ast.If, ast.For, ast.While, ast.With)
@@ -31,7 +31,7 @@ def inlined(text: str, definition: ast.stmt) -> str:
             return before
         if any(_has_call(passed[name]) and not _is_read_once(value, name) for name in names):
             return before
-        new = ast.unparse(_Replacing(passed).visit(copy.deepcopy(value)))
+        new = ast.unparse(Replacing(passed).visit(copy.deepcopy(value)))
         old = ast.get_source_segment(text, call) or ""
         new = new if isinstance(value, (ast.Call, ast.Dict)) else f"({new})"
         text = re.sub(rf"(?<![.\w]){re.escape(old)}", new.replace("\\", r"\\"), text)
@@ -84,7 +84,7 @@ def _is_read_once(value: ast.AST, name: str) -> bool:
     return uses(value) < 2 and all(uses(each) == uses(each.generators[0].iter) for each in rounds)
 
 
-class _Replacing(ast.NodeTransformer):
+class Replacing(ast.NodeTransformer):
     """Replaces names by expressions."""
 
     def __init__(self, values: Mapping[str | None, ast.expr]) -> None:
@@ -101,15 +101,25 @@ def packed(node: ast.stmt, longest: int) -> list[str]:
     empty = copy.copy(node)
     empty.body = [ast.Pass()]
     head = [line for line in ast.unparse(empty).split("\n")[:-1] if line]
+    body = packed_body(node.body, longest - 4)
+    if len(body) == 1 and all(map(_is_simple, node.body)) and len(head[-1]) + len(body[0]) < longest:
+        return [*head[:-1], f"{head[-1]} {body[0]}"]
+    return [*head, *(f"    {line}" for line in body)]
+
+
+def packed_body(nodes: Sequence[ast.stmt], longest: int) -> list[str]:
+    """Return the lines of several statements, of which simple ones share lines."""
     body: list[str] = []
     is_shared = False  # whether the last line may get another statement
-    for each in node.body:
-        lines, is_simple = packed(each, longest - 4), not hasattr(each, "body") and not hasattr(each, "cases")
-        if is_shared and is_simple and len(body[-1]) + len(lines[0]) + 6 <= longest:
+    for each in nodes:
+        lines = packed(each, longest)
+        if is_shared and _is_simple(each) and len(body[-1]) + len(lines[0]) + 2 <= longest:
             body[-1] += f"; {lines[0]}"
         else:
             body += lines
-        is_shared = is_simple
-    if len(body) == 1 and is_shared and len(head[-1]) + len(body[0]) < longest:
-        return [*head[:-1], f"{head[-1]} {body[0]}"]
-    return [*head, *(f"    {line}" for line in body)]
+        is_shared = _is_simple(each)
+    return body
+
+
+def _is_simple(node: ast.stmt) -> bool:
+    return not hasattr(node, "body") and not hasattr(node, "cases")

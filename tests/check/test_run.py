@@ -296,6 +296,49 @@ def test_the_printed_command_repeats_a_finding(tmp_path):
     assert repeated.returncode == 1 and "AssertionError" in repeated.stderr, repeated.stderr
 
 
+PREPARED = """
+import os, sys
+import numpy as np
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "old"))
+np.float = float
+import their_buffer
+
+generator = np.random.default_rng(0)
+names = ("obs", "act", "rew", "next_obs", "done")
+
+def as_reward(value):
+    return np.float32(np.float(value))
+
+def make(capacity):
+    return {"rows": [], "capacity": capacity, "random": generator}
+
+def add(buffer, obs, act, rew, next_obs, done):
+    their_buffer.add(buffer, obs, act, *map(as_reward, [rew]), next_obs, done)
+
+def sample(buffer, size):
+    return {name: values for name, values in their_buffer.sample(buffer, size).items() if name in names}
+
+def size(buffer):
+    return their_buffer.size(buffer)
+"""
+
+
+def test_a_script_does_what_the_file_does_at_its_import(tmp_path):
+    """Otherwise it would fail for a sound buffer, too."""
+    (tmp_path / "own.py").write_text(PREPARED)
+    their = tmp_path / "old" / "their_buffer.py"
+    their.parent.mkdir()
+    program, failures = "", []
+    for rows in (ALL_BUT_THE_LAST, 'buffer["rows"]'):
+        source = Path(written(tmp_path, rows=rows)).read_text().replace("choices(", "choice(").replace("k=", "size=")
+        their.write_text(f"{source}\nnp.float(0)\n".replace(f"choice({rows}", f"choice(np.array({rows}, object)"))
+        program = program or report_of(str(tmp_path / "own.py"), "ring_order").outcomes[0].script
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        failures.append(done.stderr.splitlines()[-1].partition(":")[0] if done.returncode else "")
+    assert failures == ["AssertionError", ""], program
+
+
 def test_checks_without_an_outcome_for_one_reason_share_a_line(tmp_path):
     report = report_of(written(tmp_path), "uniform", "empty", "seed", settings=replace(SETTINGS, seconds=0.0))
     table = io.StringIO()

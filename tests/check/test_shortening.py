@@ -166,3 +166,59 @@ def add(buffer, obs):
 def test_branches_keep_their_lines(monkeypatch):
     program = short(["add(b, 1)"], monkeypatch, BRANCHES)
     assert program[1:-1] == BRANCHES.strip().splitlines()
+
+
+PREPARED = '''
+"""Functions of a buffer in a folder that is not a package."""
+import os, sys
+import numpy as np
+sys.path.append(os.path.dirname(__file__) + "/old")
+np.float = float
+try:
+    from fast import Buffer
+except ImportError:
+    from slow import Buffer
+try:
+    import unused
+except ImportError:
+    unused = None
+generator, limit = np.random.default_rng(0), 3
+unread: int = 8
+
+def as_row(row):
+    return np.array(row, np.float)
+
+def make(capacity):
+    return Buffer(capacity)
+
+def sample(buffer, size):
+    """Return a batch."""
+    return list(map(as_row, buffer.draw(generator, size)))
+
+if __name__ == "__main__":
+    sample(make(8), limit)
+'''
+
+
+def test_a_script_keeps_what_the_file_does_before_it_imports_the_buffer(monkeypatch):
+    """Their order is that of the file; what only binds unused names is left out."""
+    monkeypatch.setattr(reproduction, "MOST_LINES", 16)
+    program = script(BufferFunctions({}, PREPARED, file="/mine/functions.py"), ["x = sample(make(8), 4)"])
+    assert program.splitlines() == [
+        "import numpy as np",
+        "import os, sys",
+        "sys.path.append(os.path.dirname('/mine/functions.py') + '/old')",
+        "np.float = float",
+        "try:",
+        "    from fast import Buffer",
+        "except ImportError:",
+        "    from slow import Buffer",
+        "generator, limit = (np.random.default_rng(0), 3)",
+        "def as_row(row):",
+        "    return np.array(row, np.float)",
+        "def make(capacity):",
+        "    return Buffer(capacity)",
+        "def sample(buffer, size):",
+        "    return list(map(as_row, buffer.draw(generator, size)))",
+        "x = sample(make(8), 4)",
+    ]
