@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from suites.check import signatures
 from suites.check.fitting import FamilyFit, Misfit, fit
 from suites.check.functions import BadFunctions, BufferFunctions, load
 
@@ -48,16 +49,24 @@ DID_YOU_MEAN = "; did you mean {names}?"
 NOT_CALLABLE = "{module}:{name} must be a class or a function that returns a buffer, got {kind}"
 NO_FAMILY = """{buffer} is called like none of the {number} API families:
 {misfits}
-Write these functions in a file, with `Buffer` for the class, and name it: LIKE=path/to/file.py
-    def make(capacity): ...                              # return an empty buffer
-    def add(buffer, obs, act, rew, next_obs, done): ...  # store one step: four float32 as obs, an integer as act
-    def sample(buffer, size): ...                        # return a dict of obs, act, rew, next_obs and done
-    def size(buffer): ...                                # the number of rows
-If it has priorities: make(capacity, alpha, beta), sample returns weights and indexes, too, and there is
-    def update(buffer, indexes, priorities): ...
-If it stores actions as floats, sample returns act.astype(int). An example is in docs/check-own-api.md."""
+{own_file}"""
+OWN_FILE = """Write its calls in a file, and check that (with the same PROJECT): BUFFER=path/to/file.py
+    {imported}
+
+    def make(capacity):
+        return Buffer({arguments})  # an empty one
+    def add(buffer, obs, act, rew, next_obs, done):
+        ...  # store one step: four float32 as obs, an integer as act
+    def sample(buffer, size):
+        ...  # draw a batch; if it stores actions as floats, return act.astype(int)
+        return {{"obs": obs, "act": act, "rew": rew, "next_obs": next_obs, "done": done}}
+    def size(buffer):
+        return len(buffer)  # the number of rows
+    def update(buffer, indexes, priorities):
+        ...  # only with priorities: then make(capacity, alpha, beta), and sample returns weights and indexes, too
+An example is in docs/check-own-api.md."""
 MISFIT = "    {families}: {reason}"
-FORCED = "{buffer} cannot be called like {like}:\n{misfits}"
+FORCED = "{buffer} cannot be called like {like}:\n{misfits}\n{own_file}"
 
 
 @dataclass(frozen=True)
@@ -87,14 +96,19 @@ def recognise(buffer: str | Callable[..., Any], like: str | None = None) -> Reco
         return Recognised(_own(like, buffer, import_line(text)), OWN.format(buffer=name, path=like))
     tried = _known(like) if like else families()
     fits, misfits = _fits(buffer, tried)
-    if not fits and like:
-        raise BadFunctions(FORCED.format(buffer=name, like=like, misfits=_by_reason(misfits)))
     if not fits:
-        raise BadFunctions(NO_FAMILY.format(buffer=name, number=len(misfits), misfits=_by_reason(misfits)))
+        said = {"buffer": name, "misfits": _by_reason(misfits), "own_file": own_file(text, buffer)}
+        raise BadFunctions((FORCED if like else NO_FAMILY).format(**said, like=like, number=len(misfits)))
     family = max(fits, key=lambda each: fits[each].closeness)
     found = fits[family]
     functions = load(found.source, str(FOLDER / f"{family}.py"), buffer, import_line(text), family)
     return Recognised(functions, _called(name, family, found))
+
+
+def own_file(text: str, buffer: Callable[..., Any]) -> str:
+    """Return how a user calls the buffer that is "module:Class" if no family does: a file to fill in."""
+    arguments = signatures.constructor(buffer).names or ("...",)
+    return OWN_FILE.format(imported=import_line(text), arguments=", ".join(arguments))
 
 
 def _known(like: str) -> list[str]:

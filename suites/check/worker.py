@@ -21,6 +21,7 @@ from suites.check import checks, last_call
 from suites.check.functions import BadFunctions, NotApplicable
 from suites.check.probes.probing import BufferPool, Overwritten, Refused, Seen, said
 from suites.check.probes.tracked import WrongRows
+from suites.check.recognise import imported, own_file
 from suites.check.reproduction import script
 from suites.check.scripts import SCRIPTS
 from suites.check.subject import CheckSettings, Subject
@@ -31,7 +32,11 @@ HOUSE = Path(__file__).resolve().parents[2]
 #: Outcomes of a check without an observation.
 ABSENT, RAISED, WRONG, BROKEN, BAD = "absent", "raised", "returns wrong rows", "broken", "bad"
 FAILED = "{frame.filename}, line {frame.lineno}, in {frame.name}, as a few rows were added and sampled:\n{text}"
-ADVICE = "If this is not how the class is called, write its calls in a file: docs/check-own-api.md."
+RECOGNISED_FAILED = """{called}
+{call} raised {error}{where}, as a few rows were added and sampled
+If the class is called in another way:
+{own_file}"""
+WHERE = " ({frame.filename}, line {frame.lineno}, in {frame.name})"
 #: What a probe raises if the buffer returned rows that it must not.
 WRONG_ROWS = (Overwritten, WrongAnswer, WrongRows)
 
@@ -90,13 +95,25 @@ def trial(subject: Subject) -> None:
     buffer.sample(2)
 
 
-def failed(error: Exception, subject: Subject) -> str:
-    """Return where in the functions' file the trial failed, and the end of the traceback."""
-    text = "".join(traceback.format_exception(error, limit=-3)).strip()
-    codes = {function.__code__.co_filename for function in subject.functions.named.values()}
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in codes]
-    text = FAILED.format(frame=frames[-1], text=text) if frames else text
-    return f"{text}\n{ADVICE}" if subject.functions.family else text
+def failed(error: Exception, found: Target, buffer: str) -> str:
+    """Return where in the functions' file the trial failed, and the end of the traceback; for a class that a family
+    calls, which of its methods failed, and how to write its calls."""
+    frames = traceback.extract_tb(error.__traceback__)
+    files = {function.__code__.co_filename for function in found.subject.functions.named.values()}
+    through = [number for number, frame in enumerate(frames) if frame.filename in files]
+    if not found.subject.functions.family:
+        text = "".join(traceback.format_exception(error, limit=-3)).strip()
+        return FAILED.format(frame=frames[through[-1]], text=text) if through else text
+    called = next(frame.name for frame in frames if frame.filename == Subject.make.__code__.co_filename)
+    inner = frames[through[-1] + 1 :] if through else []
+    own = [frame for frame in inner if frame.filename == inner[0].filename]  # not those of libraries that it calls
+    return RECOGNISED_FAILED.format(
+        called=found.called,
+        call=called,
+        error=said(error),
+        where=WHERE.format(frame=own[-1]) if own else "",
+        own_file=own_file(buffer, imported(buffer)),
+    )
 
 
 def main() -> int:
@@ -130,7 +147,7 @@ def main() -> int:
         try:
             trial(found.subject)
         except Exception as error:
-            tell({BAD: failed(error, found.subject)})
+            tell({BAD: failed(error, found, args.buffer)})
             return 2
         tell({"called": found.called})
         work(found, checks.selected(checks.named(args.only))[args.first :], tell)

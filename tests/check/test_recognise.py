@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from suites.check import reproduction
 from suites.check.checks import refusal
 from suites.check.fitting import fit
-from suites.check.functions import BadFunctions
+from suites.check.functions import BadFunctions, load
 from suites.check.recognise import ALIASES, FOLDER, _fits, _known, families, import_line, imported, recognise
 from suites.check.returns import counter, returned
 from suites.check.subject import Subject
@@ -184,7 +185,17 @@ def test_misfit_names_what_is_missing_in_each_family() -> None:
     text = str(error.value)
     assert re.search(r"baselines, .*memory.*: its constructor requires an argument configuration", text)
     assert all(re.search(rf"\b{family}\b", text) for family in families())
-    assert "def sample(buffer, size)" in text and "LIKE=path/to/file.py" in text
+
+
+@pytest.mark.parametrize("like", [None, "sb3"])
+def test_class_of_no_family_gets_a_file_to_fill_in(like: str | None) -> None:
+    with pytest.raises(BadFunctions) as error:
+        recognise(standins.NeedsConfiguration, like)
+    file, _, more = str(error.value).partition("BUFFER=path/to/file.py\n")[2].rpartition("\n")
+    functions = load(textwrap.dedent(file), "file.py").named
+    assert "docs/check-own-api.md" in more and {*functions} == {"make", "add", "sample", "update", "size"}
+    assert functions["make"].__globals__["Buffer"] is standins.NeedsConfiguration
+    assert "return Buffer(size, configuration)" in file
 
 
 def test_family_can_be_forced() -> None:

@@ -214,12 +214,15 @@ def test_a_trial_that_fails_deep_in_a_library_names_the_line_of_the_file(tmp_pat
         report_of(file)
 
 
-def test_a_trial_of_a_family_that_fails_names_the_page_about_own_functions(tmp_path):
+def test_a_trial_of_a_family_that_fails_names_the_call_and_shows_a_file_to_fill_in(tmp_path):
     source = "import random\nclass Ring:\n    def __init__(self, size): ...\n"
     source += "    def add(self, obs, action, reward, next_obs, done): ...\n"
     (tmp_path / "their_ring.py").write_text(source + "    def sample(self, batch_size): random.choice([])\n")
-    with pytest.raises(CouldNotCheck, match=r"IndexError.*\n.*docs/check-own-api.md"):
+    with pytest.raises(CouldNotCheck) as error:
         run(Checked("their_ring:Ring", project=tmp_path), SETTINGS)
+    said = str(error.value)
+    assert re.search(r"^Ring is called like .*\nsample raised IndexError: .*their_ring.py, line 5, in sample", said)
+    assert "Traceback" not in said and "docs/check-own-api.md" in said and "return Buffer(size)" in said
 
 
 def test_a_trial_that_does_not_return_names_its_last_call(tmp_path):
