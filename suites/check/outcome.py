@@ -13,7 +13,11 @@ from suites.check.checks import SHOWN, ShownCheck
 from suites.check.watching import Ended
 from suites.check.worker import ABSENT, RAISED, WRONG
 
-DIED, LATE = "died", "late"  # outcomes of a check whose worker did not finish
+DIED, HANGS, LATE = "died", "hangs", "late"  # outcomes of a check whose worker did not finish
+#: Titles of outcomes that are about a call of the buffer, whatever the check is about.
+TITLES = {HANGS: "Every call returns", DIED: "No call ends the process"}
+HUNG = "{ended.last_call} did not return within {ended.seconds:g} s, after {ended.before}"
+HUNG_AGAIN = "{ended.function} did not return, as before"
 
 
 class CheckVerdict(StrEnum):
@@ -39,6 +43,10 @@ class CheckOutcome:
     def shown(self) -> ShownCheck:
         return SHOWN[self.check]
 
+    @property
+    def title(self) -> str:
+        return TITLES.get(self.word, self.shown.title)
+
 
 def outcome(check: str, report: Mapping[str, Any]) -> CheckOutcome:
     """Return the result for a worker's report."""
@@ -50,7 +58,7 @@ def outcome(check: str, report: Mapping[str, Any]) -> CheckOutcome:
             Meaning.FAULT: CheckVerdict.FAULT,
         }[meaning]
         return CheckOutcome(check, verdict, report["word"], report["evidence"], report["script"])
-    known = {ABSENT: CheckVerdict.ABSENT} | dict.fromkeys((RAISED, WRONG, DIED), CheckVerdict.FAULT)
+    known = {ABSENT: CheckVerdict.ABSENT} | dict.fromkeys((RAISED, WRONG, DIED, HANGS), CheckVerdict.FAULT)
     verdict = known.get(report["outcome"], CheckVerdict.UNCHECKED)
     return CheckOutcome(check, verdict, report["outcome"], report["reason"])
 
@@ -59,17 +67,23 @@ def silent(check: str, ended: Ended) -> dict[str, Any]:
     """Return the report of a check during which the worker hung or died."""
     if ended.slow:
         return {"outcome": LATE, "reason": "too slow for the time limit"}
+    if ended.again:
+        return {"outcome": LATE, "reason": HUNG_AGAIN.format(ended=ended)}
     word = "waits" if ended.hung else "kills the process"
     how = "no answer in time" if ended.hung else ended.how
     evidence = f"{how}, in {ended.last_call}" if ended.last_call else how
     if ended.announced and word in list(checks.BEHAVIOURS[check]):
         return {"word": word, "evidence": evidence, "looked_at": 1, "script": ""}
+    if ended.hung and ended.within:
+        return {"outcome": HANGS, "reason": HUNG.format(ended=ended) if ended.seconds and ended.before else evidence}
     return {"outcome": DIED, "reason": evidence}
 
 
 def with_causes(found: Sequence[CheckOutcome]) -> list[CheckOutcome]:
     """Return the outcomes, each fault that follows from another one with its cause."""
     faults = {each.check: _follows(each) for each in found if each.verdict is CheckVerdict.FAULT}
+    hung = [each.check for each in found if each.word == HANGS]
+    faults |= {check: tuple(hung[:number]) for number, check in enumerate(hung)}
     return [
         replace(each, cause=_cause(each.check, faults)) if each.verdict is CheckVerdict.FAULT else each
         for each in found

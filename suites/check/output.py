@@ -65,18 +65,18 @@ def _lines(report: Report, coloured: bool) -> Iterator[str]:
     yield f"{report.buffer}: {report.called}"
     yield ""
     for each in roots(report):
-        yield f"{mark(each.verdict)} {each.shown.title}: {each.word}"
+        yield f"{mark(each.verdict)} {each.title}: {each.word}"
         yield f"    {each.evidence}"
         if each.script:
             yield f"    script: {script_name(each)}"
         if more := following(report, each):
             yield f"    also failing, probably for this reason: {', '.join(other.check for other in more)}"
     for each in report.of(CheckVerdict.HAZARD):
-        yield f"{mark(each.verdict)} {each.shown.title}: {each.word}"
+        yield f"{mark(each.verdict)} {each.title}: {each.word}"
         yield f"    {each.evidence}"
     yield from _by_reason(report.of(CheckVerdict.UNCHECKED), mark(CheckVerdict.UNCHECKED))
     for each in report.of(CheckVerdict.PASSED):
-        yield f"{mark(each.verdict)} {each.shown.title}: {each.word}"
+        yield f"{mark(each.verdict)} {each.title}: {each.word}"
     yield from _by_reason(report.of(CheckVerdict.ABSENT), mark(CheckVerdict.ABSENT))
     yield ""
     counts = summary(report)
@@ -98,7 +98,7 @@ def _by_reason(outcomes: Sequence[CheckOutcome], mark: str) -> Iterator[str]:
 
 def markdown(report: Report) -> str:
     rows = [
-        f"| {MARKS[each.verdict]} {each.verdict} | {each.shown.title} | {_cell(each.word)} | {_cell(each.evidence)} |"
+        f"| {MARKS[each.verdict]} {each.verdict} | {each.title} | {_cell(each.word)} | {_cell(each.evidence)} |"
         for verdict in CheckVerdict
         for each in report.of(verdict)
     ]
@@ -111,7 +111,7 @@ def _cell(text: str) -> str:
 
 
 def as_json(report: Report) -> str:
-    checks = [{**asdict(each), "title": each.shown.title, "group": each.shown.group} for each in report.outcomes]
+    checks = [{**asdict(each), "title": each.title, "group": each.shown.group} for each in report.outcomes]
     head = {"buffer": report.buffer, "called": report.called, "seconds": report.seconds}
     return json.dumps({**head, **asdict(report.settings), "summary": summary(report), "checks": checks}, indent=1)
 

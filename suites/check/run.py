@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from suites.check import checks
 from suites.check.checks import CheckPart
-from suites.check.outcome import DIED, LATE, CheckOutcome, CheckVerdict, outcome, silent, with_causes
+from suites.check.outcome import DIED, HANGS, LATE, CheckOutcome, CheckVerdict, outcome, silent, with_causes
 from suites.check.subject import CheckSettings
 from suites.check.watching import Limits, Worker, watch
 from suites.check.worker import BAD, HOUSE
@@ -179,7 +179,8 @@ class _Starting:
     def confirmed(self, part: CheckPart, found: list[CheckOutcome]) -> list[CheckOutcome]:
         """Return the outcomes, each fault replaced by that of the last repetition if every repetition is free of it. A
         worker that hung or died is not repeated."""
-        doubtful = {each.check for each in found if each.verdict is CheckVerdict.FAULT and each.word != DIED}
+        faults = [each for each in found if each.verdict is CheckVerdict.FAULT]
+        doubtful = {each.check for each in faults if each.word not in (DIED, HANGS)}
         instead: dict[str, CheckOutcome] = {}
         for repetition in range(1, REPETITIONS + 1):
             if not doubtful:

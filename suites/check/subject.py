@@ -83,7 +83,7 @@ class Subject:
         passed |= asked | dict(self.options)
         if not self.functions.takes_any("make"):  # an option may only tell the probes what to expect
             passed = {name: value for name, value in passed.items() if self.functions.accepts("make", name)}
-        last_call.note(f"make({capacity}, {', '.join(f'{name}={value!r}' for name, value in passed.items())})")
+        last_call.note(f"make({', '.join([str(capacity), *(f'{name}={value!r}' for name, value in passed.items())])})")
         return CheckedBuffer(self, _call(self.functions.named["make"], capacity, **passed))
 
 
@@ -177,6 +177,8 @@ def _call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
         if type(error).__name__ != PanicException.__name__:
             raise
         raise PanicException(str(error)).with_traceback(error.__traceback__) from None
+    finally:
+        last_call.returned()
 
 
 def columns(batch: Mapping[str, Any]) -> Columns:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +36,7 @@ class Limits:
     start: float  # seconds until the first report, as a library may take long to import
     stall: float = math.inf  # seconds without a new call (`last_call`), after which the last one counts as blocked
     memory: int = 1 << 62  # bytes that a worker may have beside those it had at its first report
+    again: float = 0.5  # as `stall`, for a function of which a call has blocked before
 
     def exceeded_by(self, error: Exception) -> str:
         """Return what a worker took too much of, if it was ended for that."""
@@ -50,6 +52,14 @@ class Ended:
     announced: bool  # during an announced call
     how: str  # "signal 11 (SIGSEGV)", "exit status 1", or what it took too much of
     last_call: str
+    before: str = ""  # the calls before the last one
+    within: bool = False  # before the last call returned
+    seconds: float = 0.0  # for which it did not return, if it hung without an announcement
+    again: bool = False  # in a function of which a call had hung before
+
+    @property
+    def function(self) -> str:
+        return _function(self.last_call)
 
 
 class Stalled(TimeoutError):  # noqa: N818 (what the worker has done)
@@ -81,9 +91,10 @@ class Worker:
         os.close(writes)
         self._rest, self._first = b"", None
 
-    def line(self, seconds: float, stall: float = math.inf) -> Any:
+    def line(self, seconds: float, stall: float = math.inf, blocked: Collection[str] = ()) -> Any:
         """Return the worker's next message. Raises TimeoutError if it is late, `Stalled` if no call began for `stall`
-        seconds, EOFError if the worker ended, and MemoryError if it takes too much memory."""
+        seconds, or fewer (`Limits.again`) in one of the functions `blocked`, EOFError if the worker ended, and
+        MemoryError if it takes too much memory."""
         began = time.monotonic()
         deadline, calls = began + seconds, last_call.count(self._page)
         with selectors.DefaultSelector() as selector:
@@ -97,7 +108,7 @@ class Worker:
                         raise MemoryError
                     if (now := last_call.count(self._page)) != calls:
                         began, calls = time.monotonic(), now
-                    elif time.monotonic() - began > stall:
+                    elif time.monotonic() - began > self._patience(stall, blocked):
                         raise Stalled
                     continue
                 part = os.read(self._reads, 1 << 16)
@@ -106,6 +117,11 @@ class Worker:
                 self._rest += part
         line, _, self._rest = self._rest.partition(b"\n")
         return json.loads(line)
+
+    def _patience(self, stall: float, blocked: Collection[str]) -> float:
+        """Return for how long the call in progress may take, or the probe after its last call."""
+        is_known = last_call.in_progress(self._page) and _function(last_call.read(self._page)) in blocked
+        return min(stall, self._limits.again) if is_known else stall
 
     def ready(self) -> Any:
         """Return the worker's first message, and count memory from then on. Raises the exceptions of `line`."""
@@ -130,11 +146,16 @@ class Worker:
         status = self._process.wait()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # children that outlived it
-        call = last_call.read(self._page)
+        calls = last_call.read(self._page), last_call.before(self._page), last_call.in_progress(self._page)
         os.close(self._reads)
         os.close(self._page)
         how = f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
-        return Ended(hung, slow, announced, too_much or how, call)
+        return Ended(hung, slow, announced, too_much or how, *calls)
+
+
+def _function(call: str) -> str:
+    """Return the name of the function that a noted call calls."""
+    return re.split(r"\W", call, maxsplit=1)[0]
 
 
 def _children(pid: int) -> Iterator[int]:
@@ -168,12 +189,12 @@ def watch(
 ) -> Iterator[Reports]:
     """Yield the reports of each part. `start` starts a worker at a part; `silent` words what is reported for a check
     whose part did not finish."""
-    worker, ended = start(0), False
+    worker, ended, blocked = start(0), False, set[str]()
     try:
         for number, checks in enumerate(parts):
             if ended:
                 worker = start(number)
-            reports, ended = observe(worker, checks, limits, silent)
+            reports, ended = observe(worker, checks, limits, silent, blocked)
             yield reports
     finally:
         if not ended:
@@ -181,17 +202,27 @@ def watch(
 
 
 def observe(
-    worker: Worker, checks: Sequence[str], limits: Limits, silent: Callable[[str, Ended], dict[str, Any]]
+    worker: Worker,
+    checks: Sequence[str],
+    limits: Limits,
+    silent: Callable[[str, Ended], dict[str, Any]],
+    blocked: set[str] | None = None,
 ) -> tuple[Reports, bool]:
-    """Return the reports of the worker's next part, and whether the worker ended or had to be ended."""
-    announced = False
+    """Return the reports of the worker's next part, and whether the worker ended or had to be ended. A function that
+    does not return although no such call was announced is added to `blocked`; it gets less time if it is there."""
+    announced, blocked = False, set() if blocked is None else blocked
     try:
         worker.ready()
-        while (said := worker.line(limits.part, limits.patience if announced else limits.stall)) == RISK:
-            announced = True
+        stall, known = limits.stall, blocked
+        while (said := worker.line(limits.part, stall, known)) == RISK:
+            announced, stall, known = True, limits.patience, set()
     except (TimeoutError, EOFError, MemoryError) as error:
         late = isinstance(error, TimeoutError)
         hung = isinstance(error, Stalled) or (late and (announced or limits.stall == math.inf))
         ended = worker.end(hung, late and not hung, announced, limits.exceeded_by(error))
+        if hung and not announced and ended.within and ended.function:
+            again = ended.function in blocked
+            ended = replace(ended, seconds=limits.again if again else min(limits.stall, limits.part), again=again)
+            blocked.add(ended.function)
         return {check: silent(check, ended) for check in checks}, True
     return said, False

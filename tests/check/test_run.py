@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from suites.check import __main__, check, output
+from suites.check import __main__, check, last_call, output
 from suites.check.outcome import CheckVerdict
 from suites.check.run import Checked, CouldNotCheck, Report, run
 from suites.check.subject import CheckSettings
@@ -100,7 +100,7 @@ def test_a_fault_that_explains_others_is_their_cause(tmp_path):
         ("os.kill(os.getpid(), 11)", "signal 11 (SIGSEGV), in sample(8)"),
         ("os._exit(0)", "exit status 0, in sample(8)"),
         ("sys.exit(4)", "exit status 4, in sample(8)"),
-        ("time.sleep(60)", "no answer in time, in sample(8)"),
+        ("time.sleep(60)", "sample(8) did not return within 1 s, after make(16, seed=0); 10 x add"),
         ("buffer.setdefault('much', []).append(np.ones(1 << 24))", "more than 0.25 GiB of memory, in sample(8)"),
         (
             "__import__('subprocess').run([sys.executable, '-c', 'much = b\"x\" * (1 << 29); input()'], stdin=-1)",
@@ -118,6 +118,21 @@ def test_a_crash_a_hang_and_an_exception_are_faults(tmp_path, does, evidence):
     found = {each.check: each for each in report.outcomes}
     assert found["ring_order"].verdict is CheckVerdict.FAULT and found["ring_order"].evidence == evidence
     assert found["references"].verdict in (CheckVerdict.PASSED, CheckVerdict.UNCHECKED)
+
+
+def test_a_call_that_hangs_in_many_checks_is_one_finding_and_costs_little_time(tmp_path):
+    """As in Rainbow's memory, whose draws never end while it holds few rows."""
+    file = written(tmp_path, before_sample="while buffer['rows'] and buffer['capacity'] != 8: pass")
+    settings = replace(SETTINGS, seconds=8.0)  # less than four calls that are waited for
+    report = report_of(file, "dtype", "shape", "references", "returned_batch", "uniform", "empty", settings=settings)
+    found = {each.check: each for each in report.outcomes}
+    (root,) = output.roots(report)
+    assert root.title == "Every call returns"
+    assert root.evidence == "sample(16) did not return within 2 s, after make(16, seed=0); 16 x add"
+    assert root.check == "dtype" and [each.check for each in output.following(report, root)] == ["shape"]
+    assert found["uniform"].verdict is CheckVerdict.UNCHECKED
+    assert found["uniform"].evidence == "sample did not return, as before"
+    assert found["empty"].verdict is CheckVerdict.PASSED
 
 
 SLOW = """
@@ -142,6 +157,27 @@ def test_slow_calls_after_a_risky_one_are_not_blocked(seconds, hung):
     assert (reports, ended) == ({"empty": {"hung": True} if hung else {}}, hung)
     if not ended:
         worker.end()
+
+
+@pytest.mark.parametrize(
+    ("calls", "before"),
+    [
+        (["make(8)"], ""),
+        (["make(9)", "add", "make(8)", "add", "add", "sample(2)"], "make(8); 2 x add"),
+        (["make(8)", "sample(2)", "sample(2)", "sample(2)"], "make(8); 2 x sample(2)"),
+        (["make(8)", *["add", "sample(2)"] * 4], "make(8); ...; add; sample(2); add"),
+    ],
+)
+def test_calls_before_the_last_one_are_those_of_its_buffer(monkeypatch, calls, before):
+    page = last_call.shared()
+    monkeypatch.setattr(last_call, "_page", None)  # set by write_to
+    last_call.write_to(page)
+    for call in calls:
+        last_call.note(call)
+    assert (last_call.read(page), last_call.before(page)) == (calls[-1], before)
+    assert last_call.in_progress(page)
+    last_call.returned()
+    assert not last_call.in_progress(page)
 
 
 def test_pages_that_forked_children_share_count_once(tmp_path):
