@@ -378,6 +378,17 @@ def test_a_script_does_what_the_file_does_at_its_import(tmp_path):
     assert failures == ["AssertionError", ""], program
 
 
+def test_a_script_that_fails_for_another_reason_is_not_shown(tmp_path, monkeypatch):
+    """The file finds the module in a folder that is relative to the one in which the check was started."""
+    written(tmp_path, rows=ALL_BUT_THE_LAST)
+    (tmp_path / "old").mkdir()
+    (tmp_path / "buffer.py").rename(tmp_path / "old" / "their_buffer.py")
+    (tmp_path / "own.py").write_text(f"import sys\nsys.path.append('old')\n{OWN}")
+    monkeypatch.chdir(tmp_path)
+    (found,) = report_of(str(tmp_path / "own.py"), "ring_order").outcomes
+    assert found.verdict is CheckVerdict.FAULT and not found.script
+
+
 def test_checks_without_an_outcome_for_one_reason_share_a_line(tmp_path):
     report = report_of(written(tmp_path), "uniform", "empty", "seed", settings=replace(SETTINGS, seconds=0.0))
     table = io.StringIO()
