@@ -14,8 +14,8 @@ from suites.check.watching import Ended
 from suites.check.worker import ABSENT, RAISED, WRONG
 
 DIED, HANGS, LATE = "died", "hangs", "late"  # outcomes of a check whose worker did not finish
-#: Titles of outcomes that are about a call of the buffer, whatever the check is about.
-TITLES = {HANGS: "Every call returns", DIED: "No call ends the process"}
+#: Titles for these outcomes, which say nothing about what the check observes.
+TITLES = {HANGS: "Every call returns", DIED: "The check runs to its end"}
 HUNG = "{ended.last_call} did not return within {ended.seconds:g} s, after {ended.before}"
 HUNG_AGAIN = "{ended.function} did not return, as before"
 
