@@ -6,9 +6,9 @@ import mmap
 import os
 
 BYTES, COUNT_BYTES = 512, 8
-TEXT = COUNT_BYTES + 1  # after the count, and whether the last call has returned
-KEPT = 6  # runs of one call, the oldest of them that which made the buffer
-MAKE, GAP = "make(", "..."  # how calls begin that make a buffer, and what stands for calls that are not kept
+TEXT = COUNT_BYTES + 1  # where the calls begin: after the count, and a byte that is 1 if the last one has returned
+KEPT = 6  # entries: a call with the number of its repetitions, or a gap; the oldest made the buffer
+MAKE, GAP = "make(", "..."  # the beginning of a call that makes a buffer; a placeholder for calls that are not kept
 TIMES = "{times} x {call}"
 _page: mmap.mmap | None = None
 _calls = 0

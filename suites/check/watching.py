@@ -36,7 +36,7 @@ class Limits:
     start: float  # seconds until the first report, as a library may take long to import
     stall: float = math.inf  # seconds without a new call (`last_call`), after which the last one counts as blocked
     memory: int = 1 << 62  # bytes that a worker may have beside those it had at its first report
-    again: float = 0.5  # as `stall`, for a function of which a call has blocked before
+    again: float = 0.5  # as `stall`, for a function that has blocked before
 
     def exceeded_by(self, error: Exception) -> str:
         """Return what a worker took too much of, if it was ended for that."""
@@ -53,9 +53,9 @@ class Ended:
     how: str  # "signal 11 (SIGSEGV)", "exit status 1", or what it took too much of
     last_call: str
     before: str = ""  # the calls before the last one
-    within: bool = False  # before the last call returned
+    within: bool = False  # whether it ended before the last call returned
     seconds: float = 0.0  # for which it did not return, if it hung without an announcement
-    again: bool = False  # in a function of which a call had hung before
+    again: bool = False  # whether it hung in a function that had hung before
 
     @property
     def function(self) -> str:
