@@ -25,7 +25,7 @@ from suites.check.worker import BAD, HOUSE
 REPETITIONS = 2  # of a fault with other seeds; it is withdrawn if all of them are free of it
 START_SECONDS = 60.0  # for importing the buffer's library
 SCRIPT_SECONDS = 60.0  # for a script, which imports the buffer's library
-#: Exceptions that end a script without a finding, such as one that imports from a folder relative to the user's.
+#: Exceptions that mean that a script is incomplete: its imports may depend on the folder in which it is run.
 INCOMPLETE = (b"ImportError", b"ModuleNotFoundError", b"NameError")
 LOG_LINES = 12  # of what the buffer printed, shown when it cannot be checked
 
@@ -167,13 +167,13 @@ class _Starting:
         path = os.pathsep.join(filter(None, [self._checked.folder, os.environ.get("PYTHONPATH", "")]))
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         options = dict.fromkeys(("stdin", "stdout"), subprocess.DEVNULL)
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
-            options |= {"stderr": said, "cwd": folder, "env": environment, "start_new_session": True}
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
+            options |= {"stderr": errors, "cwd": folder, "env": environment, "start_new_session": True}
             process = subprocess.Popen(command, **options)
             try:
                 status = process.wait(SCRIPT_SECONDS)
-                said.seek(0)
-                last = said.read().rstrip().rpartition(b"\n")[2]
+                errors.seek(0)
+                last = errors.read().rstrip().rpartition(b"\n")[2]
                 return found.script if status and not last.startswith(INCOMPLETE) else ""
             except subprocess.TimeoutExpired:
                 return ""
