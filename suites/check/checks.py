@@ -104,7 +104,7 @@ BEHAVIOURS: Mapping[str, type[Behaviour]] = {
     **Contract.CHECKS,
     **{check: kind for module in MODULES for check, kind in module.CHECKS.items()},
 }
-#: In the order of checks.toml, so that a check without enough time makes the most important ones.
+#: In the order of checks.toml, which begins with the most important ones: a run may have no time for all of them.
 PARTS = sorted(
     (
         *(CheckPart(probe, checks, over_adapter=True) for probe, checks in OVER_ADAPTER.items()),

@@ -106,7 +106,7 @@ def recognise(buffer: str | Callable[..., Any], like: str | None = None) -> Reco
 
 
 def own_file(text: str, buffer: Callable[..., Any]) -> str:
-    """Return how a user calls the buffer that is "module:Class" if no family does: a file to fill in."""
+    """Return a file to fill in with the calls of the buffer `text` ("module:Class"), which no family can call."""
     arguments = signatures.constructor(buffer).names or ("...",)
     return OWN_FILE.format(imported=import_line(text), arguments=", ".join(arguments))
 

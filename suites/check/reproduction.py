@@ -60,7 +60,7 @@ def script(functions: BufferFunctions, body: Sequence[str]) -> str:
 
 
 def _program(functions: BufferFunctions, statements: Sequence[ast.stmt], text: str, longest: int = 0) -> str:
-    """Return the program, its statements in the order of the file, as one may prepare what the next ones import."""
+    """Return the program. It keeps the order of the file: a statement may set the path for the next import."""
     kept = [node for node in _needed(statements, text) if ast.unparse(node) != HEADER]
     leading = [*takewhile(lambda node: isinstance(node, IMPORTS), kept)]
     first = [HEADER, *map(ast.unparse, leading)]
@@ -108,7 +108,7 @@ def _is_program(node: ast.stmt) -> bool:
 
 
 def _only_binds(node: ast.stmt) -> bool:
-    """Return whether a statement does no more than to bind names, as far as can be seen."""
+    """Return whether a statement only binds names, judging by its form."""
     if isinstance(node, (ast.If, ast.Try)):
         handled = [each for handler in getattr(node, "handlers", []) for each in handler.body]
         return all(map(_only_binds, [*node.body, *handled, *node.orelse, *getattr(node, "finalbody", [])]))

@@ -340,7 +340,7 @@ def test_weights_of_zero_are_a_fault_without_a_beta(tmp_path):
 
 CLIPPED = "EPS, LARGEST = 0.01, 1.0"
 PRIORITY_CHECKS = ("prioritized", "new_row_priority", "given_priority", "weights", "stale_update", "infinite_priority")
-#: Faults that are none with priorities from 0.01 to 1: they need 0, large ratios, or a largest priority other than 1.
+#: Faults without effect on priorities from 0.01 to 1: they need 0, large ratios, or a largest priority other than 1.
 NEVER_WITHIN_BOUNDS = {
     *("WeightsOfZero", "AllZeroPicksLast", "AlphaTwiceForNewRows", "SumsDrift", "SumsDriftIn64Bits"),
     *("OneForTheNew", "TakesAnyPriority"),

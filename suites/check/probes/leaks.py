@@ -38,7 +38,7 @@ def leak(subject: Subject) -> dict[str, Seen]:
     asked = dict(list(kinds(subject).values())[-1])
     if subject.can(obs_shape=None):
         asked["obs_shape"] = SHAPE
-    others, segments = _segments(), set[str]()  # of buffers that live on, such as those of other probes
+    others, segments = _segments(), set[str]()  # others: of buffers that live on, such as those of other probes
     for _ in range(WARM):
         segments |= _used(subject, asked)
     descriptors, memory = len(_descriptors()), own_memory()

@@ -434,7 +434,8 @@ def weights(subject: Subject) -> dict[str, Seen]:
 
 
 def _unusable(subject: Subject) -> Seen | None:
-    """Return which weights are wrong whatever alpha and beta are, of rows that all have priorities from 0.05 to 1."""
+    """Return what is seen of weights that are wrong for any alpha and beta, or None if there are none. All rows have
+    priorities from 0.05 to 1."""
     subject.functions.require("update")
     asked = kinds(subject)["by priority"]
     buffer = Tracked(subject, CAPACITY, **asked)
