@@ -17,7 +17,7 @@ DIED, HANGS, LATE = "died", "hangs", "late"  # outcomes of a check whose worker 
 #: Titles for these outcomes, which say nothing about what the check observes.
 TITLES = {HANGS: "Every call returns", DIED: "The check runs to its end"}
 HUNG = "{ended.last_call} did not return within {ended.seconds:g} s, after {ended.before}"
-HUNG_AGAIN = "{ended.function} did not return, as before"
+HUNG_AGAIN = "{ended.function} did not return within {ended.seconds:g} s, and had hung before"
 
 
 class CheckVerdict(StrEnum):
@@ -82,8 +82,9 @@ def silent(check: str, ended: Ended) -> dict[str, Any]:
 def with_causes(found: Sequence[CheckOutcome]) -> list[CheckOutcome]:
     """Return the outcomes, each fault that follows from another one with its cause."""
     faults = {each.check: _follows(each) for each in found if each.verdict is CheckVerdict.FAULT}
-    hung = [each.check for each in found if each.word == HANGS]
-    faults |= {check: tuple(hung[:number]) for number, check in enumerate(hung)}
+    hung = [each for each in found if each.word == HANGS]
+    first = {each.evidence: each.check for each in reversed(hung)}  # of the checks that one call kept from their end
+    faults |= {each.check: (first[each.evidence],) for each in hung}
     return [
         replace(each, cause=_cause(each.check, faults)) if each.verdict is CheckVerdict.FAULT else each
         for each in found

@@ -8,7 +8,7 @@ from adapters.base import WrongAnswer
 from suites.check import worker
 from suites.check.bridge import adapter_of
 from suites.check.checks import CheckPart
-from suites.check.outcome import CheckOutcome, CheckVerdict, outcome, with_causes
+from suites.check.outcome import HANGS, CheckOutcome, CheckVerdict, outcome, with_causes
 from suites.check.probes.probing import BufferPool, Overwritten
 from suites.check.probes.tracked import MIXED, WrongRows
 from tests.check.test_probes import subject
@@ -56,3 +56,10 @@ def test_faults_of_a_ring_that_keeps_too_many_rows_have_one_cause():
     words = {"returned_batch": worker.WRONG}
     found = [CheckOutcome(check, CheckVerdict.FAULT, words.get(check, "")) for check in faults]
     assert [each.cause for each in with_causes(found)] == ["", *["ring_order"] * 5]
+
+
+def test_checks_that_one_call_kept_from_their_end_have_one_cause():
+    of_sample = ("round_trip", "shape")  # one part's
+    found = [CheckOutcome(check, CheckVerdict.FAULT, HANGS, "sample(16) did not return") for check in of_sample]
+    found.append(CheckOutcome("alpha_of_updates", CheckVerdict.FAULT, HANGS, "update(8) did not return"))
+    assert [each.cause for each in with_causes(found)] == ["", "round_trip", ""]
