@@ -46,6 +46,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Real
 from typing import Any
 
 REQUIRED = ("make", "add", "sample")
@@ -152,10 +153,15 @@ def promised(defined: Mapping[str, Any], where: str) -> dict[str, Any]:
     over = defined.get("WEIGHTS_OVER", "")
     if over not in ("", *WEIGHTED_SETS):
         raise BadFunctions(f"WEIGHTS_OVER in {where} must be one of {', '.join(WEIGHTED_SETS)}, got {over!r}")
+    eps, largest = defined.get("EPS", 0.0), defined.get("LARGEST", math.inf)
+    if not isinstance(eps, Real) or not eps >= 0:
+        raise BadFunctions(f"EPS in {where} must be a number of at least 0, got {eps!r}")
+    if not isinstance(largest, Real) or not largest > 0:
+        raise BadFunctions(f"LARGEST in {where} must be a positive number, got {largest!r}")
     return {
         "ways": defined.get("WAYS", {}),
-        "eps": float(defined.get("EPS", 0.0)),
-        "largest": float(defined.get("LARGEST", math.inf)),
+        "eps": float(eps),
+        "largest": float(largest),
         "alpha": defined.get("ALPHA"),
         "withholds": bool(defined.get("WITHHOLDS")),
         "weights_over": over,

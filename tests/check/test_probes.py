@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -427,6 +428,20 @@ def test_a_promise_about_weights_that_is_broken_is_a_fault(fault, over, tmp_path
 def test_an_unknown_promise_about_weights_is_refused():
     with pytest.raises(BadFunctions, match=r"WEIGHTS_OVER in promised.py must be one of buffer, .*, got 'all'"):
         with_promise("", "all")
+
+
+@pytest.mark.parametrize(
+    ("constant", "said"),
+    [
+        ("EPS = -0.1", "EPS in bounds.py must be a number of at least 0, got -0.1"),
+        ("EPS = None", "EPS in bounds.py must be a number of at least 0, got None"),
+        ("LARGEST = 0", "LARGEST in bounds.py must be a positive number, got 0"),
+        ("LARGEST = float('nan')", "LARGEST in bounds.py must be a positive number, got nan"),
+    ],
+)
+def test_an_impossible_bound_of_priorities_is_refused(constant, said):
+    with pytest.raises(BadFunctions, match=re.escape(said)):
+        load(f"{subject().functions.source}\n{constant}", "bounds.py")
 
 
 def test_a_row_that_mixes_two_observations_is_said_to():
