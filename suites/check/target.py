@@ -101,4 +101,4 @@ def functions_of(kind: type[Adapter]) -> BufferFunctions:
         named |= {"make": make_prioritized, "update": update}
     if kind.contract.batch_add.value:
         named |= {"add_batch": add_batch}
-    return BufferFunctions(named, "", eps=kind.contract.eps)
+    return BufferFunctions(named, "", eps=kind.contract.eps, largest=kind.contract.largest)
