@@ -105,12 +105,14 @@ BEHAVIOURS: Mapping[str, type[Behaviour]] = {
     **{check: kind for module in MODULES for check, kind in module.CHECKS.items()},
 }
 #: In the order of checks.toml, which begins with the most important ones: a run may have no time for all of them.
-PARTS = sorted(
-    (
-        *(CheckPart(probe, checks, over_adapter=True) for probe, checks in OVER_ADAPTER.items()),
-        *(CheckPart(probe, checks) for module in MODULES for probe, checks in module.PROBES.items()),
-    ),
-    key=lambda part: min(map([*SHOWN].index, part.checks)),
+PARTS = tuple(
+    sorted(
+        (
+            *(CheckPart(probe, checks, over_adapter=True) for probe, checks in OVER_ADAPTER.items()),
+            *(CheckPart(probe, checks) for module in MODULES for probe, checks in module.PROBES.items()),
+        ),
+        key=lambda part: min(map([*SHOWN].index, part.checks)),
+    )
 )
 
 
@@ -119,11 +121,11 @@ def named(names: str) -> frozenset[str]:
     return frozenset(filter(None, names.split(",")))
 
 
-def selected(only: frozenset[str]) -> list[CheckPart]:
+def selected(only: frozenset[str]) -> tuple[CheckPart, ...]:
     """Return the parts of these checks, or all parts. Raises ValueError if a check is unknown."""
     if unknown := only - BEHAVIOURS.keys():
         raise ValueError(f"check must be one of {', '.join(BEHAVIOURS)}, got {', '.join(sorted(unknown))}")
-    return [part for part in PARTS if not only or only & {*part.checks}]
+    return tuple(part for part in PARTS if not only or only & {*part.checks})
 
 
 def refusal(check: str, functions: BufferFunctions) -> str | None:
