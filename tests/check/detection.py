@@ -50,7 +50,7 @@ FOUND = (CheckVerdict.FAULT, CheckVerdict.HAZARD)
 EFFORT_HEADER = ("effort", "draws per test", "faults found in all runs", "found in", "seconds, median", "largest")
 HEADER = ("check", "planted faults", "found, quick", "found, normal", "seconds, quick", "seconds, normal")
 GRADED_HEADER = ("fault", "check", "x", *(f"{what}, {effort}" for what in ("found", "CPU s") for effort in EFFORTS))
-SEEN = "Python {python}, NumPy {numpy}, newest at `{commit:.12}`; {fewest} to {most} runs per fault and effort."
+SEEN = "Python {python}, NumPy {numpy}, newest at `{commit:.12}`; {runs} runs per fault and effort."
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,8 @@ def graded_faults(record: Mapping[str, Any]) -> str:
 
 
 def _seen(record: Mapping[str, Any], found: Sequence[Detected]) -> str:
-    runs = [each.runs for each in found]
-    versions = {"python": record["python"], "numpy": record["numpy"]}
-    return SEEN.format(**versions, commit=found[-1].commit, fewest=min(runs), most=max(runs))
+    runs = " to ".join(map(str, sorted({min(each.runs for each in found), max(each.runs for each in found)})))
+    return SEEN.format(python=record["python"], numpy=record["numpy"], commit=found[-1].commit, runs=runs)
 
 
 def _of(found: Iterable[Detected], **wanted: object) -> list[Detected]:
