@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -188,8 +188,23 @@ def check_priorities(adapter: Adapter, spec: Spec, *, rows: int = 64, batch_size
     _check_update(adapter, spec, known, rows)
 
 
+class Bounds(Protocol):
+    """What a buffer makes of a priority before that is raised to alpha."""
+
+    @property
+    def eps(self) -> float: ...
+
+    @property
+    def largest(self) -> float: ...
+
+
+def stored(priorities: Any, bounds: Bounds) -> Any:
+    """Return what a buffer with these bounds raises to alpha, of priorities as they are passed to it."""
+    return np.minimum(priorities + bounds.eps, bounds.largest)
+
+
 def _expected_shares(adapter: Adapter, spec: Spec, raw: Array) -> Array:
-    shares: Array = (raw + adapter.contract.eps) ** spec.alpha
+    shares: Array = stored(raw, adapter.contract) ** spec.alpha
     if not adapter.contract.draws_last_slot:
         shares[-1] = 0.0
     shares /= shares.sum()
@@ -215,7 +230,7 @@ def _check_weights_and_count(
 
 def check_weights(weights: Array, drawn: Array, all_raw: Array, adapter: Adapter, spec: Spec) -> None:
     """Check the importance weights of rows with raw priorities `drawn` (Schaul et al. 2015, equation 2)."""
-    weights, eps = np.asarray(weights), adapter.contract.eps
+    weights = np.asarray(weights)
     if weights.shape != drawn.shape or weights.dtype.kind != "f":
         raise WrongAnswer(
             f"weights: dtype {weights.dtype} and shape {weights.shape}, expected floats of shape {drawn.shape}"
@@ -223,7 +238,8 @@ def check_weights(weights: Array, drawn: Array, all_raw: Array, adapter: Adapter
     # N and the total cancel out: a weight depends only on the ratio of the row's priority to that of the row with the
     # largest weight.
     base = (drawn if adapter.contract.weights is ImportanceWeights.OVER_BATCH else all_raw).min()
-    expected = ((drawn + eps) / (base + eps)) ** (-spec.alpha * spec.beta)
+    ratio = stored(drawn, adapter.contract) / stored(base, adapter.contract)
+    expected = ratio ** (-spec.alpha * spec.beta)
     if not np.allclose(weights, expected, rtol=1e-3, atol=0):
         worst = int(np.argmax(np.abs(weights - expected)))
         raise WrongAnswer(f"weights: {weights[worst]:.6g}, expected {expected[worst]:.6g} by the formula")

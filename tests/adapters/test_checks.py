@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from adapters.base import Spec, WrongAnswer
+from adapters.behaviours import ImportanceWeights
 from adapters.checks import (
     AddedRows,
     check_distribution,
@@ -14,6 +17,7 @@ from adapters.checks import (
     check_priorities,
     check_round_trip,
     check_rows,
+    check_weights,
     chi_square_tail,
     keyed_columns,
 )
@@ -218,3 +222,13 @@ def test_tails_of_chi_square_are_those_of_scipy(freedom):
     statistics = [0.0, 1e-9, 0.5 * freedom, freedom, freedom + 1, freedom + 2, 2 * freedom + 100, 700.0]
     ours = [chi_square_tail(each, freedom) for each in statistics]
     np.testing.assert_allclose(ours, stats.chi2.sf(statistics, freedom), rtol=1e-9, atol=1e-300)
+
+
+def test_weights_of_clipped_priorities_are_those_of_the_bound():
+    """Priorities 0.5, 1 and 4 with eps 0.5 and a bound of 2 are raised to alpha as 1, 1.5 and 2."""
+    contract = SimpleNamespace(eps=0.5, largest=2.0, weights=ImportanceWeights.OVER_BUFFER)
+    clipping, raw = SimpleNamespace(contract=contract), np.array([0.5, 1.0, 4.0])
+    spec = Spec(capacity=4, fields={}, prioritized=True, alpha=1.0, beta=1.0)
+    check_weights(np.array([1, 1 / 1.5, 1 / 2]), raw, raw, clipping, spec)
+    with pytest.raises(WrongAnswer, match="by the formula"):
+        check_weights(np.array([1, 1 / 1.5, 1 / 4.5]), raw, raw, clipping, spec)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from adapters.checks import SIGNIFICANCE, as_steps
+from adapters.checks import SIGNIFICANCE, as_steps, stored
 from suites.check.probes.children import seed_everything
 from suites.check.probes.probing import (
     CAPACITY,
@@ -19,7 +19,6 @@ from suites.check.probes.probing import (
     RisingBeta,
     Seen,
     fit,
-    stored,
     times,
 )
 

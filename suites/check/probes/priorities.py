@@ -9,9 +9,9 @@ import numpy as np
 
 from adapters.base import Array
 from adapters.behaviours import FAULT, HAZARD, Behaviour
-from adapters.checks import SIGNIFICANCE
+from adapters.checks import SIGNIFICANCE, stored
 from suites.check.functions import WEIGHTED_SETS, NotApplicable
-from suites.check.probes.probing import RisingBeta, Seen, fit, said, stored, times
+from suites.check.probes.probing import RisingBeta, Seen, fit, said, times
 from suites.check.probes.tracked import (
     MOST_BATCHES,
     Tracked,

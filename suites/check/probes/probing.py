@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from adapters.base import Adapter, Columns, Field, Spec, Unavailable
-from adapters.checks import AddedRows, as_steps, chi_square
+from adapters.checks import AddedRows, as_steps, chi_square, stored
 from suites.check.probes import numbered
 from suites.check.probes.numbered import FIELDS, SERIES
 
@@ -189,21 +189,6 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> float:
     missing = (counts == 0) & (shares > 0)
     never = np.exp(-shares[missing] * counts.sum()).min() * len(counts) if missing.any() else 1.0
     return min(chi_square(counts, shares, EXPECTED)[1], float(never))
-
-
-class Bounds(Protocol):
-    """What a buffer makes of a priority before that is raised to alpha."""
-
-    @property
-    def eps(self) -> float: ...
-
-    @property
-    def largest(self) -> float: ...
-
-
-def stored(priorities: Any, bounds: Bounds) -> Any:
-    """Return what a buffer with these bounds raises to alpha, of priorities as they are passed to it."""
-    return np.minimum(priorities + bounds.eps, bounds.largest)
 
 
 class RisingBeta:

@@ -16,8 +16,9 @@ import numpy as np
 
 from adapters.base import Array, Columns
 from adapters.behaviours import Behaviour, Meaning
+from adapters.checks import stored
 from suites.check.functions import OPTIONS, BufferFunctions, NotApplicable
-from suites.check.probes.probing import Seen, own, stored
+from suites.check.probes.probing import Seen, own
 from suites.check.reproduction import added, made
 from suites.check.subject import Subject
 
